@@ -1,0 +1,70 @@
+# Thin front door: everything real is in meson.build and in the scripts that the targets name.
+BUILD ?= build
+PREFIX ?= /usr/local
+DESTDIR ?=
+FUZZ_SECONDS ?= 60
+JOBS ?= $(shell nproc)
+
+.DEFAULT_GOAL := all
+
+# $(call configure,folder,options): set up once; meson itself re-runs when its files change.
+configure = @scripts/setup.sh; test -f $(1)/build.ninja || meson setup $(1) $(2) >/dev/null || { cat $(1)/meson-logs/meson-log.txt; exit 1; }
+
+all: ## build the release into build/
+	$(call configure,$(BUILD),-Dbuildtype=release)
+	@ninja -C $(BUILD) -j $(JOBS)
+
+demo: all ## a small tour on generated data
+	@PLIMSOLL=$(abspath $(BUILD))/plimsoll scripts/demo.sh
+
+check: ## build with internal asserts and run every test; the last line is the count
+	$(call configure,build-check,-Dbuildtype=debugoptimized -Ddebug_level=2)
+	@ninja -C build-check -j $(JOBS) --quiet
+	@tests/run build-check
+
+bench: all ## measure against the baselines
+	@scripts/setup.sh bench || true
+	@PLIMSOLL=$(abspath $(BUILD))/plimsoll bench/run.sh
+
+bench-arrays: all ## array files: the plain C loop, NumPy and Dask beside plimsoll eval
+	@scripts/setup.sh bench || true
+	@PLIMSOLL=$(abspath $(BUILD))/plimsoll bench/run.sh arrays
+
+bench-pack: all ## static offset assignment on the packing cases
+	@PLIMSOLL=$(abspath $(BUILD))/plimsoll bench/run.sh pack
+
+soak: all ## every array case at full size inside memory cgroups as large as the budget
+	@PLIMSOLL=$(abspath $(BUILD))/plimsoll tests/soak.sh
+
+asan: ## every test under AddressSanitizer and UndefinedBehaviorSanitizer
+	$(call configure,build-asan,-Dbuildtype=debugoptimized -Ddebug_level=3 -Db_sanitize=address$(comma)undefined -Db_lundef=false)
+	@ninja -C build-asan -j $(JOBS) --quiet
+	@ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 tests/run build-asan
+
+tsan: ## every test under ThreadSanitizer, with the plain thread pool
+	$(call configure,build-tsan,-Dbuildtype=debugoptimized -Ddebug_level=2 -Db_sanitize=thread -Db_lundef=false -Dpthread_pool=true)
+	@ninja -C build-tsan -j $(JOBS) --quiet
+	@OMP_NUM_THREADS=1 TSAN_OPTIONS=halt_on_error=1 tests/run build-tsan
+
+fuzz: ## run every fuzz target for FUZZ_SECONDS each (clang)
+	@scripts/setup.sh fuzz
+	@test -f build-fuzz/build.ninja || CC=clang meson setup build-fuzz -Dbuildtype=debugoptimized -Ddebug_level=2 -Dfuzz=true \
+		-Db_sanitize=address,undefined -Db_lundef=false -Dtests=false >/dev/null
+	@ninja -C build-fuzz -j $(JOBS) --quiet
+	@scripts/fuzz.sh build-fuzz $(FUZZ_SECONDS)
+
+install: ## install under DESTDIR/PREFIX
+	$(call configure,$(BUILD),-Dbuildtype=release)
+	@meson configure $(BUILD) -Dprefix=$(PREFIX)
+	@ninja -C $(BUILD) -j $(JOBS)
+	@DESTDIR=$(DESTDIR) meson install -C $(BUILD) --no-rebuild
+
+clean: ## remove every build folder
+	rm -rf $(BUILD) build-check build-asan build-tsan build-fuzz
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+comma := ,
+
+.PHONY: all demo check bench bench-arrays bench-pack soak asan tsan fuzz install clean help

@@ -1,0 +1,25 @@
+# bash completion for plimsoll
+_plimsoll() {
+    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
+    COMPREPLY=()
+    if ((COMP_CWORD == 1)); then
+        # Verbs and options come from the program itself, so that they cannot fall behind it.
+        COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" --help 2>/dev/null | awk '/^verbs:/ { on = 1; next } /^$/ { on = 0 } on { print $1 }') --help --version" -- "$cur"))
+        return
+    fi
+    case $prev in
+    --memory) COMPREPLY=($(compgen -W "256M 512M 1G 2G 4G 8G 50% 80%" -- "$cur")); return ;;
+    --allow) COMPREPLY=($(compgen -W "f16 bf16 int8" -- "$cur")); return ;;
+    --spill) COMPREPLY=($(compgen -d -- "$cur")); return ;;
+    --threads) return ;;
+    esac
+    if [[ $cur == -* ]]; then
+        COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" "${COMP_WORDS[1]}" --help 2>/dev/null | grep -oE '^ +(-., )?--[a-z-]+|^  -[a-z] ' | grep -oE -- '--?[a-z-]+')" -- "$cur"))
+    elif [[ ${COMP_WORDS[1]} == size && $cur == *:* ]]; then
+        COMPREPLY=($(compgen -W "bool u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64" -- "${cur##*:}"))
+    else
+        compopt -o filenames 2>/dev/null
+        COMPREPLY=($(compgen -f -- "${cur#*=}"))
+    fi
+}
+complete -F _plimsoll plimsoll

@@ -1,0 +1,363 @@
+/** Plimsoll: tensor programs inside a fixed amount of memory.
+ *
+ * Say what to compute, say how much memory there is, look at the plan, run it:
+ *
+ *     plim_settings set = plim_settings_default();
+ *     set.memory = 256u << 20;
+ *
+ *     plim_error err = {0};
+ *     plim_program *prog = NULL;
+ *     plim_plan *plan = NULL;
+ *     plim_binding in = {.name = "x", .path = "big.npy"};
+ *     plim_binding out = {.name = "", .path = "m.npy"};
+ *
+ *     if (plim_program_new(&prog, "mean((x-3)**2, 0)", &in, 1, &out, 1, &set, &err) ||
+ *         plim_plan_new(&plan, prog, &set, &err) ||
+ *         plim_plan_run(plan, NULL, &err))
+ *         fprintf(stderr, "%s\n", err.message);
+ *     plim_plan_free(&plan);
+ *     plim_program_free(&prog);
+ *
+ * Conventions
+ * - Every function that can fail returns a plim_status and takes an optional last parameter `plim_error *err`.
+ * - What `_new` gives, `_free(&p)` takes back and sets to NULL; freeing NULL is allowed.
+ * - The library never prints, never aborts, never reads the environment, and has no mutable globals.
+ * - A handle may be used by one thread at a time; different handles by different threads.
+ *
+ * What a budget does not cover: memory that the caller allocates itself, and pages of a file system that lives in
+ * memory (tmpfs) when an output is put there; the plan names such an output and counts its bytes.
+ */
+#ifndef PLIMSOLL_H
+#define PLIMSOLL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PLIM_API __attribute__((visibility("default")))
+#define PLIM_VERSION "0.1.0"
+#define PLIM_MAX_RANK 8
+
+/* ------------------------------------------------------------------------------------------------ errors */
+
+/** What went wrong, in families of a hundred. */
+typedef enum plim_status {
+    PLIM_OK = 0,
+
+    PLIM_E_INVALID = 100, /**< an argument or a combination of arguments makes no sense */
+    PLIM_E_SYNTAX = 101,  /**< an expression does not parse; err->column points at it */
+    PLIM_E_TYPE = 102,    /**< a dtype does not fit the operation */
+    PLIM_E_SHAPE = 103,   /**< shapes do not fit together */
+    PLIM_E_OVERFLOW = 104, /**< a size exceeds 64 bits */
+    PLIM_E_FORMAT = 105,  /**< a file is not what it says it is */
+    PLIM_E_UNSUPPORTED = 106,
+
+    PLIM_E_NOMEM = 200,  /**< an allocation failed */
+    PLIM_E_BUDGET = 201, /**< no plan fits; err->need is the smallest budget that would work */
+
+    PLIM_E_IO = 300,      /**< a system call on a file failed */
+    PLIM_E_NOSPACE = 301, /**< the disk is full */
+    PLIM_E_CHANGED = 302, /**< an input changed while it was read */
+    PLIM_E_CANCELLED = 303, /**< the progress callback, or a signal, asked to stop */
+
+    PLIM_E_PLAN = 400, /**< a plan breaks an invariant (docs/invariants.md) */
+} plim_status;
+
+/** Facts of a failure. Fixed size: nothing is allocated on the error path. */
+typedef struct plim_error {
+    plim_status code;
+    char message[512]; /**< one line, no newline at its end */
+    char where[192];   /**< a file, a node or a step; may be empty */
+    int column;        /**< 1-based column in an expression, 0 where it does not apply */
+    uint64_t need;     /**< bytes wanted, or the smallest budget that works */
+    uint64_t have;     /**< bytes there were */
+    uint64_t offset;   /**< byte in the file */
+} plim_error;
+
+/** @return a constant name such as "PLIM_E_IO" */
+PLIM_API const char *plim_status_name(plim_status status);
+
+/* ------------------------------------------------------------------------------------- dtypes and shapes */
+
+typedef enum plim_dtype {
+    PLIM_BOOL,
+    PLIM_U8, PLIM_U16, PLIM_U32, PLIM_U64,
+    PLIM_I8, PLIM_I16, PLIM_I32, PLIM_I64,
+    PLIM_F16, PLIM_BF16, PLIM_F32, PLIM_F64,
+    PLIM_DTYPE_COUNT
+} plim_dtype;
+
+PLIM_API const char *plim_dtype_name(plim_dtype dtype);   /**< "f32" */
+PLIM_API uint64_t plim_dtype_bytes(plim_dtype dtype);     /**< 4 */
+/** Reads "f32", "float32", "<f4", "int8", "bool" ... */
+PLIM_API plim_status plim_dtype_parse(plim_dtype *out, const char *text, plim_error *err);
+
+typedef struct plim_shape {
+    uint32_t rank;
+    int64_t dim[PLIM_MAX_RANK];
+} plim_shape;
+
+/** Number of elements, or PLIM_E_OVERFLOW. A rank of 0 has one element. */
+PLIM_API plim_status plim_shape_count(uint64_t *out, const plim_shape *shape, plim_error *err);
+PLIM_API plim_status plim_shape_bytes(uint64_t *out, const plim_shape *shape, plim_dtype dtype, plim_error *err);
+/** Reads "3075200x512", "1,256,1024", "(3, 4)"; "" and "()" are rank 0. */
+PLIM_API plim_status plim_shape_parse(plim_shape *out, const char *text, plim_error *err);
+/** Writes "[3075200,512]". Always ends with NUL. @return buf */
+PLIM_API char *plim_shape_format(char *buf, size_t size, const plim_shape *shape);
+
+/* -------------------------------------------------------------------------------------------------- units */
+
+/** Reads "512M", "2G", "1.5GiB", "1000000", "80%" (of `whole`). K, M, G, T are binary. */
+PLIM_API plim_status plim_bytes_parse(uint64_t *out, const char *text, uint64_t whole, plim_error *err);
+/** Writes "6.3 GiB" (three significant digits; below 1 KiB "512 B"). @return buf */
+PLIM_API char *plim_bytes_format(char *buf, size_t size, uint64_t bytes);
+/** Writes "6,298,009,600". @return buf */
+PLIM_API char *plim_count_format(char *buf, size_t size, uint64_t count);
+
+/* ------------------------------------------------------------------------------------------------- limits */
+
+#define PLIM_UNLIMITED UINT64_MAX
+
+/** One thing that bounds this process's memory. */
+typedef struct plim_limit {
+    char name[32];    /**< "RAM", "cgroup v1", "cgroup v2", "RLIMIT_AS", "RLIMIT_DATA", "overcommit" */
+    char source[160]; /**< the file or call it was read from */
+    uint64_t limit;   /**< PLIM_UNLIMITED where there is none */
+    uint64_t used;
+    uint64_t available; /**< what may still be had */
+} plim_limit;
+
+#define PLIM_MAX_LIMITS 16
+
+typedef struct plim_limits {
+    uint32_t count;
+    plim_limit limit[PLIM_MAX_LIMITS];
+    uint32_t deciding;  /**< index of the limit with the least available */
+    uint64_t available; /**< that limit's available bytes */
+    uint64_t reserve;   /**< kept free of it when no budget is given */
+    uint64_t budget;    /**< available - reserve: the default budget */
+} plim_limits;
+
+/** Reads every memory limit that applies to this process now. A missing file is no failure, that limit is left out; PLIM_E_UNSUPPORTED
+ *  when nothing at all is known. */
+PLIM_API plim_status plim_limits_read(plim_limits *out, plim_error *err);
+
+/** The kernel's own count for this process, from /proc/self/status: resident now, and the most it ever was. */
+PLIM_API plim_status plim_resident_read(uint64_t *now, uint64_t *peak, plim_error *err);
+
+/** CPUs that this process may use: its affinity, or its control group's quota rounded up, whichever is less; at least 1. */
+PLIM_API uint32_t plim_cpu_count(void);
+
+/* ----------------------------------------------------------------------------------------------- settings */
+
+/** What a run tells while it goes. Return false to cancel. */
+typedef struct plim_progress {
+    const char *what;     /**< "pass 1 of 2" */
+    uint64_t done, total; /**< bytes */
+    double seconds;
+} plim_progress;
+
+typedef struct plim_settings {
+    uint64_t memory;       /**< budget for the whole process; 0: what the machine can give (plim_limits_read) */
+    uint32_t threads;      /**< 0: the CPUs this process may use */
+    const char *spill_dir; /**< where values that do not fit may go; NULL: nothing is spilled */
+    uint32_t seconds_max;  /**< for searches; 0: default */
+    bool no_direct_io;     /**< use the page cache even where direct I/O works */
+    /** Allocation hook; NULL: malloc. Must return memory aligned as malloc's. For tests and embedders. */
+    void *(*alloc)(void *ctx, void *old, size_t size);
+    void *alloc_ctx;
+    bool (*progress)(void *ctx, const plim_progress *now);
+    void *progress_ctx;
+} plim_settings;
+
+PLIM_API plim_settings plim_settings_default(void);
+
+/* ------------------------------------------------------------------------------------------------- arrays */
+
+typedef struct plim_array_info {
+    plim_dtype dtype;
+    plim_shape shape;
+    bool fortran_order;
+    bool big_endian;
+    uint64_t data_offset; /**< of the first element in the file */
+    uint64_t bytes;
+} plim_array_info;
+
+/** Reads the header of a `.npy`, or of a member of an `.npz` ("file.npz:name"). */
+PLIM_API plim_status plim_array_info_read(plim_array_info *out, const char *path, plim_error *err);
+
+/* ----------------------------------------------------------------------------------------------- programs */
+
+/** A name in an expression and the file behind it. */
+typedef struct plim_binding {
+    const char *name; /**< "x"; for the only output of an expression without a name: "" */
+    const char *path; /**< a .npy, "file.npz:member", or a raw file when `raw` is set; an output may be NULL: kept in memory */
+    bool raw;         /**< the file has no header: `dtype`, `shape` and `raw_offset` say what is in it */
+    plim_dtype dtype;
+    plim_shape shape;
+    uint64_t raw_offset;
+} plim_binding;
+
+typedef struct plim_program plim_program;
+
+/** Parses `text`, opens the inputs' headers and builds the graph. Reads no data.
+ *  @param text  `;`-separated `name = expression`; the last may have no name
+ *  @param in    names used in the text and their files; not kept
+ *  @param out   which names to write and where. Unbound results are kept in memory (plim_plan_result) */
+PLIM_API plim_status plim_program_new(plim_program **out, const char *text, const plim_binding *in, uint32_t n_in,
+                                      const plim_binding *outputs, uint32_t n_out, const plim_settings *set, plim_error *err);
+PLIM_API void plim_program_free(plim_program **prog);
+
+/* -------------------------------------------------------------------------------------------------- plans */
+
+/** One decision of the plan and what it is worth. */
+typedef struct plim_move {
+    char kind[16];  /**< "split", "spill", "stream", "reuse" */
+    char what[112]; /**< "axis 0 of x" */
+    uint64_t parts;
+    uint64_t saves_bytes;
+    double costs_seconds;
+} plim_move;
+
+/** A value that is alive where memory is highest. */
+typedef struct plim_peak_value {
+    char name[64];
+    plim_shape shape; /**< of the part that is held */
+    plim_dtype dtype;
+    uint64_t bytes;
+    char why[96];
+} plim_peak_value;
+
+#define PLIM_MAX_PEAK_VALUES 12
+#define PLIM_MAX_MOVES 24
+
+typedef struct plim_facts {
+    uint64_t budget_bytes;
+    bool fits;
+    uint64_t planned_peak_bytes; /**< baseline + arena + extras: what VmHWM will be */
+    uint64_t floor_bytes;        /**< the smallest budget with a plan */
+    uint64_t arena_bytes;
+    uint64_t arena_bound_bytes;  /**< lower bound for the arena: the most bytes alive at one step */
+    uint64_t baseline_bytes;     /**< the process before the arena */
+    uint64_t extras_bytes;       /**< thread stacks, library buffers: measured, not planned */
+    uint64_t reserve_bytes;      /**< left to the kernel inside the budget: page tables, requests in flight */
+    uint32_t passes;             /**< passes over the largest input */
+    uint64_t read_bytes, write_bytes;
+    double planned_seconds;
+    double plan_seconds;
+    uint32_t n_moves;
+    plim_move move[PLIM_MAX_MOVES];
+    char peak_step[96];
+    uint32_t n_peak;
+    plim_peak_value peak[PLIM_MAX_PEAK_VALUES];
+} plim_facts;
+
+typedef struct plim_plan plim_plan;
+
+/** Plans `prog` inside the budget. Reads no tensor data and allocates no tensor memory.
+ *  @param out   a new plan on success, NULL otherwise
+ *  @param prog  not modified; must outlive the plan
+ *  @param err   on PLIM_E_BUDGET err->need is the floor */
+PLIM_API plim_status plim_plan_new(plim_plan **out, const plim_program *prog, const plim_settings *set, plim_error *err);
+PLIM_API void plim_plan_free(plim_plan **plan);
+PLIM_API const plim_facts *plim_plan_facts(const plim_plan *plan);
+/** Verifies the plan with code that shares nothing with the planner. */
+PLIM_API plim_status plim_plan_check(const plim_plan *plan, plim_error *err);
+/** Writes the schedule as text into `buf`; always ends with NUL. @return the length that the whole text has */
+PLIM_API size_t plim_plan_dump(const plim_plan *plan, char *buf, size_t size);
+
+typedef struct plim_run_facts {
+    double seconds;
+    uint64_t peak_rss_bytes; /**< VmHWM */
+    uint64_t bytes_read, bytes_written;
+} plim_run_facts;
+
+/** Runs the plan. Outputs appear whole or not at all. May be called again. */
+PLIM_API plim_status plim_plan_run(plim_plan *plan, plim_run_facts *facts, plim_error *err);
+
+/** An output of the plan, after a run. `data` is NULL for one that went to a file; else owned by the plan, C order. */
+typedef struct plim_result {
+    const char *name;
+    const char *path;
+    plim_dtype dtype;
+    plim_shape shape;
+    const void *data;
+} plim_result;
+
+PLIM_API uint32_t plim_plan_result_count(const plim_plan *plan);
+PLIM_API plim_status plim_plan_result(plim_result *out, const plim_plan *plan, uint32_t index, plim_error *err);
+
+/* ------------------------------------------------------------------------------------------------- packing */
+
+/** A buffer of `size` bytes, alive in [lower, upper). */
+typedef struct plim_buffer {
+    int64_t lower, upper;
+    uint64_t size;
+    uint64_t offset; /**< out */
+} plim_buffer;
+
+typedef struct plim_pack_options {
+    uint64_t capacity;   /**< stop at the first packing of this height or less; 0: as low as can be */
+    double seconds;      /**< for the exact search; 0: default */
+    uint64_t alignment;  /**< 0 or 1: none */
+} plim_pack_options;
+
+typedef struct plim_pack_result {
+    uint64_t height;
+    uint64_t bound;  /**< no packing is lower: the most bytes alive at once */
+    bool proven;     /**< height is known to be the least possible */
+    bool fits;       /**< height <= capacity (true when no capacity was given) */
+    double seconds;
+    char method[48]; /**< what found it */
+} plim_pack_result;
+
+/** Gives every buffer an offset so that buffers alive together share no byte. Anytime: always ends with a valid packing. */
+PLIM_API plim_status plim_pack(plim_buffer *buf, uint32_t count, const plim_pack_options *opt, plim_pack_result *res,
+                               const plim_settings *set, plim_error *err);
+/** Checks offsets by brute force; shares no code with plim_pack. @param height  what no buffer may exceed */
+PLIM_API plim_status plim_pack_check(const plim_buffer *buf, uint32_t count, uint64_t height, plim_error *err);
+
+/* -------------------------------------------------------------------------------------------------- tiles */
+
+/** Walks an array file tile by tile, for a loop of your own:
+ *
+ *     plim_tiles *t;
+ *     plim_tiles_new(&t, "x.npy", "y.npy", PLIM_F32, &tile, &overlap, &set, &err);
+ *     plim_tile tile;
+ *     while (plim_tiles_next(t, &tile, &err) == PLIM_OK && tile.in)
+ *         smooth(tile.out, tile.in, &tile);
+ *     plim_tiles_finish(&t, &err);          // y.npy appears here, whole
+ */
+typedef struct plim_tiles plim_tiles;
+
+typedef struct plim_tile {
+    const void *in;          /**< NULL after the last tile */
+    void *out;               /**< core only; NULL when no output was asked for */
+    plim_shape core;         /**< extent of the tile without its halo */
+    int64_t core_lo[PLIM_MAX_RANK]; /**< where the core starts in the array */
+    plim_shape halo;         /**< extent of what `in` holds: core and overlap, clipped to the array */
+    int64_t halo_lo[PLIM_MAX_RANK];
+    int64_t in_stride[PLIM_MAX_RANK];  /**< in elements */
+    int64_t out_stride[PLIM_MAX_RANK];
+    uint64_t index, count;
+} plim_tile;
+
+/** @param tile     extent of a tile; a dimension of 0 is chosen so that the budget is used well
+ *  @param overlap  how far a tile reads beyond each side of its core
+ *  @param out_path NULL: nothing is written */
+PLIM_API plim_status plim_tiles_new(plim_tiles **out, const char *in_path, const char *out_path, plim_dtype out_dtype,
+                                    const plim_shape *tile, const plim_shape *overlap, const plim_settings *set, plim_error *err);
+/** Writes back the tile before, then gives the next one. Its pointers are good until the next call. */
+PLIM_API plim_status plim_tiles_next(plim_tiles *tiles, plim_tile *out, plim_error *err);
+/** Ends the walk. The output appears only if every tile was given out; `_free` instead drops it. */
+PLIM_API plim_status plim_tiles_finish(plim_tiles **tiles, plim_error *err);
+PLIM_API void plim_tiles_free(plim_tiles **tiles);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,71 @@
+#!/bin/sh
+# Makes sure that what the build needs is there. Quiet when nothing is missing.
+#   scripts/setup.sh         for make and make check
+#   scripts/setup.sh fuzz    for make fuzz, too
+#   scripts/setup.sh bench   for make bench-arrays, too: a peer to be compared with
+# As root on Debian or Ubuntu it installs; otherwise it says what to install and fails.
+set -eu
+
+# Debian package | how to see that it is there | what it is for
+needs() {
+    cat <<'TABLE'
+gcc                 | tool cc           | the compiler
+meson               | tool meson        | the build
+ninja-build         | tool ninja        | the build
+pkg-config          | tool pkg-config   | finding libraries
+libblis-openmp-dev  | header blis.h     | matrix products on the same thread pool as everything else
+zlib1g-dev          | header zlib.h     | compressed .npz members
+libcmocka-dev       | cmocka cmocka.h   | unit tests
+python3-numpy       | numpy             | the oracle of the tests and of the benchmark; never used by the library
+TABLE
+    [ "${1:-}" != fuzz ] || cat <<'TABLE'
+clang               | tool clang        | libFuzzer
+libomp-dev          | clang omp.h       | OpenMP with clang
+TABLE
+    [ "${1:-}" != bench ] || cat <<'TABLE'
+python3-dask        | dask              | what plimsoll eval is compared with
+TABLE
+}
+
+has_header() { # compiler, headers...
+    printf '%s\n' "$2" | "$1" -E -x c - >/dev/null 2>&1
+}
+
+present() { # kind, name
+    case $1 in
+    tool) command -v "$2" >/dev/null 2>&1 ;;
+    header) has_header cc "#include <$2>" ;;
+    clang) has_header clang "#include <$2>" || has_header "clang -fopenmp" "#include <$2>" ;;
+    cmocka) pkg-config --exists cmocka 2>/dev/null ;;
+    dask) [ -d /usr/lib/python3/dist-packages/dask ] || python3 -c 'import dask.array' >/dev/null 2>&1 ;;
+    numpy) [ -d /usr/lib/python3/dist-packages/numpy ] || python3 -c 'import numpy' >/dev/null 2>&1 ;;
+    esac
+}
+
+missing=
+lines=
+while IFS='|' read -r package how why; do
+    package=$(echo $package)
+    # shellcheck disable=SC2086  # kind and name are two words on purpose
+    if ! present $how; then
+        missing="$missing $package"
+        lines="$lines  $package:$why
+"
+    fi
+done <<EOF
+$(needs "${1:-}")
+EOF
+
+[ -n "$missing" ] || exit 0
+
+printf 'missing:\n%s' "$lines" >&2
+if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    echo "installing:$missing" >&2
+    export DEBIAN_FRONTEND=noninteractive
+    # shellcheck disable=SC2086
+    apt-get install -y -qq --no-install-recommends $missing >/dev/null 2>&1 ||
+        { apt-get update -qq && apt-get install -y -qq --no-install-recommends $missing >/dev/null; }
+else
+    echo "please install them, on Debian or Ubuntu with: sudo apt-get install$missing" >&2
+    exit 1
+fi

@@ -1,0 +1,271 @@
+/* plimsoll eval: an expression over array files, inside a budget. stdout carries the result, stderr what was planned and what was measured. */
+#include "cli/cli.h"
+#include "cli/print_array.h"
+
+#include <signal.h>
+#include <string.h>
+
+enum { BINDINGS_MAX = 256, DUMP_MAX = 1 << 16 };
+
+typedef struct job {
+    const char *text;
+    plim_binding in[BINDINGS_MAX], out[BINDINGS_MAX];
+    uint32_t n_in, n_out;
+    char names[2 * BINDINGS_MAX][48];
+    uint32_t n_names;
+    bool raw_dtype_given, raw_shape_given, show_plan;
+    plim_dtype raw_dtype;
+    plim_shape raw_shape;
+    uint64_t raw_offset;
+} job;
+
+/* "x=big.npy"; an output may leave the name out. */
+static plim_status take_binding(job *j, plim_binding *b, const char *word, bool name_needed, plim_error *err)
+{
+    const char *equals = strchr(word, '=');
+    if (!equals && name_needed) {
+        err->code = PLIM_E_INVALID;
+        snprintf(err->message, sizeof err->message, "'%.80s' is not of the form name=file", word);
+        return err->code;
+    }
+    const size_t n = equals ? (size_t)(equals - word) : 0;
+    char *name = j->names[j->n_names++];
+    if (n >= sizeof j->names[0]) {
+        err->code = PLIM_E_INVALID;
+        snprintf(err->message, sizeof err->message, "the name in '%.80s' is too long", word);
+        return err->code;
+    }
+    memcpy(name, word, n);
+    name[n] = 0;
+    *b = (plim_binding){.name = name, .path = equals ? equals + 1 : word};
+    return PLIM_OK;
+}
+
+static plim_status take_output(void *to, const char *value, plim_error *err)
+{
+    job *j = to;
+    if (j->n_out == BINDINGS_MAX) {
+        err->code = PLIM_E_INVALID;
+        snprintf(err->message, sizeof err->message, "more than %d outputs", BINDINGS_MAX);
+        return err->code;
+    }
+    return take_binding(j, &j->out[j->n_out++], value, false, err);
+}
+
+static plim_status take_shape(void *to, const char *value, plim_error *err)
+{
+    ((job *)to)->raw_shape_given = true;
+    return plim_shape_parse(&((job *)to)->raw_shape, value, err);
+}
+
+static plim_status take_dtype(void *to, const char *value, plim_error *err)
+{
+    ((job *)to)->raw_dtype_given = true;
+    return plim_dtype_parse(&((job *)to)->raw_dtype, value, err);
+}
+
+static plim_status take_offset(void *to, const char *value, plim_error *err)
+{
+    return plim_bytes_parse(&((job *)to)->raw_offset, value, 0, err);
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
+}
+
+/* --shape and --dtype describe every input that is neither .npy nor a member of an .npz. */
+static void mark_raw(job *j)
+{
+    for (uint32_t i = 0; i < j->n_in && j->raw_shape_given; i++) {
+        plim_binding *b = &j->in[i];
+        if (ends_with(b->path, ".npy") || strstr(b->path, ".npz:")) continue;
+        b->raw = true;
+        b->shape = j->raw_shape;
+        b->dtype = j->raw_dtype_given ? j->raw_dtype : PLIM_F32;
+        b->raw_offset = j->raw_offset;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------- report */
+
+static void emit_moves(plim__emit *e, const plim_facts *f)
+{
+    static const plim__emit_column columns[] = {
+        {"kind", "move", false}, {"what", "what", false}, {"parts", "parts", true}, {"saves_bytes", "saves", true}, {"costs_seconds", NULL, true},
+    };
+    plim__emit_table(e, "moves", columns, 5);
+    for (uint32_t i = 0; i < f->n_moves; i++) {
+        plim__emit_string(e, NULL, NULL, f->move[i].kind);
+        plim__emit_string(e, NULL, NULL, f->move[i].what);
+        plim__emit_count(e, NULL, NULL, f->move[i].parts);
+        plim__emit_bytes(e, NULL, NULL, f->move[i].saves_bytes);
+        plim__emit_number(e, NULL, NULL, "%.2f s", f->move[i].costs_seconds);
+    }
+    plim__emit_table_end(e);
+}
+
+static void emit_peak_json(plim__json *j, const plim_facts *f)
+{
+    plim__json_object(j, "peak");
+    plim__json_string(j, "step", f->peak_step);
+    plim__json_list(j, "values");
+    for (uint32_t i = 0; i < f->n_peak; i++) {
+        const plim_peak_value *v = &f->peak[i];
+        plim__json_short_object(j, NULL);
+        plim__json_string(j, "name", v->name);
+        plim__json_short_list(j, "shape");
+        for (uint32_t d = 0; d < v->shape.rank; d++) plim__json_int(j, NULL, v->shape.dim[d]);
+        plim__json_end(j);
+        plim__json_string(j, "dtype", plim_dtype_name(v->dtype));
+        plim__json_uint(j, "bytes", v->bytes);
+        plim__json_string(j, "why", v->why);
+        plim__json_end(j);
+    }
+    plim__json_end(j);
+    plim__json_end(j);
+}
+
+static void emit_peak_text(plim__emit *e, const plim_facts *f)
+{
+    plim__emit_line(e, "memory is highest at %s:\n", f->peak_step);
+    for (uint32_t i = 0; i < f->n_peak && i < 5; i++) {
+        const plim_peak_value *v = &f->peak[i];
+        char bytes[32], shape[160];
+        plim__emit_line(e, "  %9s  %s %s%s, %s\n", plim_bytes_format(bytes, sizeof bytes, v->bytes), v->name, v->shape.rank ? plim_dtype_name(v->dtype) : "",
+                        v->shape.rank ? plim_shape_format(shape, sizeof shape, &v->shape) : "", v->why);
+    }
+}
+
+static void emit_plan(plim__emit *e, const plim_facts *f)
+{
+    plim__emit_bytes(e, "budget_bytes", "budget", f->budget_bytes);
+    plim__emit_bool(e, "fits", NULL, f->fits);
+    plim__emit_bytes(e, "planned_peak_bytes", "planned peak", f->planned_peak_bytes);
+    plim__emit_bytes(e, "baseline_bytes", "  process", f->baseline_bytes);
+    plim__emit_bytes(e, "extras_bytes", "  stacks, code", f->extras_bytes);
+    plim__emit_bytes(e, "arena_bytes", "  arena", f->arena_bytes);
+    plim__emit_bytes(e, "arena_bound_bytes", NULL, f->arena_bound_bytes);
+    plim__emit_bytes(e, "reserve_bytes", "left to the kernel", f->reserve_bytes);
+    plim__emit_bytes(e, "floor_bytes", "smallest budget", f->floor_bytes);
+    plim__emit_count(e, "passes", "passes over the largest input", f->passes);
+    plim__emit_bytes(e, "planned_read_bytes", "to read", f->read_bytes);
+    plim__emit_bytes(e, "planned_write_bytes", "to write", f->write_bytes);
+    plim__emit_number(e, "planned_seconds", "estimated", "%.2f s", f->planned_seconds);
+    plim__emit_number(e, "plan_seconds", "planned in", "%.4f s", f->plan_seconds);
+    if (f->n_moves || plim__emit_json(e)) emit_moves(e, f);
+    if (plim__emit_json(e)) emit_peak_json(plim__emit_json(e), f);
+    else emit_peak_text(e, f);
+}
+
+static void emit_run(plim__emit *e, const plim_run_facts *r)
+{
+    plim__emit_number(e, "seconds", "took", "%.2f s", r->seconds);
+    plim__emit_bytes(e, "peak_rss_bytes", "peak that the kernel saw", r->peak_rss_bytes);
+    plim__emit_bytes(e, "bytes_read", "read", r->bytes_read);
+    plim__emit_bytes(e, "bytes_written", "written", r->bytes_written);
+}
+
+static void emit_outputs(plim__emit *e, const plim_plan *plan)
+{
+    static const plim__emit_column columns[] = {{"name", "output", false}, {"path", "file", false}, {"shape", "shape", false}, {"dtype", "dtype", false}};
+    plim__emit_table(e, "outputs", columns, 4);
+    for (uint32_t i = 0; i < plim_plan_result_count(plan) && i < PLIM__EMIT_ROWS; i++) {
+        plim_result r;
+        if (plim_plan_result(&r, plan, i, NULL)) continue;
+        plim__emit_string(e, NULL, NULL, r.name);
+        plim__emit_string(e, NULL, NULL, r.path ? r.path : "");
+        plim__emit_shape(e, NULL, NULL, &r.shape);
+        plim__emit_string(e, NULL, NULL, plim_dtype_name(r.dtype));
+    }
+    plim__emit_table_end(e);
+}
+
+static void print_results(const plim_plan *plan)
+{
+    for (uint32_t i = 0; i < plim_plan_result_count(plan); i++) {
+        plim_result r;
+        uint64_t count = 0;
+        if (plim_plan_result(&r, plan, i, NULL) || r.path) continue;
+        if (plim_shape_count(&count, &r.shape, NULL) || (!r.data && count > 0)) continue; /* no elements have no address, and print as [] */
+        if (r.name[0] && plim_plan_result_count(plan) > 1) printf("%s = ", r.name);
+        plim__print_array(stdout, r.dtype, &r.shape, r.data);
+    }
+}
+
+static void show_schedule(const plim_plan *plan)
+{
+    static char text[DUMP_MAX];
+    plim_plan_dump(plan, text, sizeof text);
+    fputs(text, stderr);
+}
+
+/* ---------------------------------------------------------------------------------------------------- run */
+
+static int run_job(job *j, plim__cli_shared *shared)
+{
+    plim_error err = {0};
+    plim_program *prog = NULL;
+    plim_plan *plan = NULL;
+    plim__cli_bar bar;
+    static plim__emit emit;
+    signal(SIGXFSZ, SIG_IGN); /* a limit on the size of files is then an error that names the file */
+    plim__cli_bar_start(&bar, shared);
+    plim_status status = plim_program_new(&prog, j->text, j->in, j->n_in, j->out, j->n_out, &shared->set, &err);
+    if (status == PLIM_OK) status = plim_plan_new(&plan, prog, &shared->set, &err);
+    plim_run_facts run = {0};
+    if (status == PLIM_OK && j->show_plan) show_schedule(plan);
+    if (status == PLIM_OK && !shared->plan_only) status = plim_plan_run(plan, &run, &err);
+    plim__cli_bar_end(&bar);
+    if (status == PLIM_OK && (shared->json || !shared->quiet)) {
+        plim__emit_start(&emit, shared->json ? stdout : stderr, shared->json, "eval");
+        emit_plan(&emit, plim_plan_facts(plan));
+        if (!shared->plan_only) emit_run(&emit, &run);
+        if (shared->json) emit_outputs(&emit, plan);
+        plim__emit_end(&emit);
+    }
+    if (status == PLIM_OK && !shared->plan_only && !shared->json) print_results(plan);
+    const int code = status == PLIM_OK ? PLIM__EXIT_OK : plim__cli_fail(&err, j->text);
+    plim_plan_free(&plan);
+    plim_program_free(&prog);
+    return code;
+}
+
+int plim_cli_eval(int argc, char **argv)
+{
+    static job j;
+    const plim__cli_option options[] = {
+        {.name = "output", .letter = 'o', .kind = PLIM__CLI_IS_CALL, .to = &j, .value = "[NAME=]FILE", .take = take_output,
+         .help = "write a result as .npy; for a list's pieces FILE has a %d"},
+        {.name = "shape", .kind = PLIM__CLI_IS_CALL, .to = &j, .value = "SHAPE", .take = take_shape, .help = "of inputs without a header (raw binary)"},
+        {.name = "dtype", .kind = PLIM__CLI_IS_CALL, .to = &j, .value = "DTYPE", .take = take_dtype, .help = "of inputs without a header; f32 unless given"},
+        {.name = "offset", .kind = PLIM__CLI_IS_CALL, .to = &j, .value = "BYTES", .take = take_offset, .help = "where data starts in inputs without a header"},
+        {.name = "schedule", .kind = PLIM__CLI_IS_FLAG, .to = &j.show_plan, .help = "show the plan's loops, stages and slots on stderr"},
+    };
+    const plim__cli_command cmd = {
+        .name = "eval",
+        .synopsis = "EXPRESSION NAME=FILE... [-o [NAME=]FILE]... [--memory SIZE]",
+        .about = "Evaluates NumPy-like expressions over array files that may be larger than memory. Says before it starts\n"
+                 "how much memory it will use, and stays inside --memory SIZE. FILE is a .npy, a member file.npz:name, or raw\n"
+                 "binary with --shape and --dtype. Without -o the last result is printed.\n",
+        .notes = "  plimsoll eval 'mean((x-3)**2, 0)' x=big.npy -o m.npy --memory 512M\n"
+                 "  plimsoll eval 'm = mean(x,0); s = std(x,0); z = f16((x-m)/s)' x=big.npy -o z=z.npy -o m=m.npy\n\n"
+                 "exit codes: 0 done, 1 failed at run time, 2 wrong expression or bad input, 3 does not fit the budget\n",
+        .shared = PLIM__CLI_MEMORY | PLIM__CLI_THREADS | PLIM__CLI_SPILL | PLIM__CLI_JSON | PLIM__CLI_QUIET | PLIM__CLI_PLAN_ONLY,
+        .option = options,
+        .n_options = sizeof options / sizeof *options,
+    };
+    plim__cli_shared shared;
+    int leave;
+    if (!plim__cli_parse(&cmd, &shared, &argc, argv, &leave)) return leave;
+    if (argc == 0) return plim__cli_usage(cmd.name, "eval needs an expression such as 'mean(x, 0)'");
+    j.text = argv[0];
+    plim_error err = {0};
+    for (int i = 1; i < argc; i++) {
+        if (j.n_in == BINDINGS_MAX) return plim__cli_usage(cmd.name, "more than %d inputs", BINDINGS_MAX);
+        if (take_binding(&j, &j.in[j.n_in++], argv[i], true, &err)) return plim__cli_fail(&err, NULL);
+    }
+    mark_raw(&j);
+    return run_job(&j, &shared);
+}

@@ -1,0 +1,53 @@
+/* BLIS takes general strides, so a box of a tensor in any order goes in as it lies. Its packing buffers come from pools that keep
+ * what they got: constant after the first call (plim__gemm_warm), measured and counted by the planner as an extra. */
+#include "kernels/gemm.h"
+
+#include <blis.h>
+
+static rntm_t with_threads(uint32_t threads)
+{
+    rntm_t rntm;
+    bli_rntm_init_from_global(&rntm);
+    bli_rntm_set_num_threads((dim_t)threads, &rntm);
+    return rntm;
+}
+
+/* Integers wrap, as NumPy's do: the product is formed in u64, whose low bits are those of i64 too. */
+static void gemm_u64(plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, int64_t n, int64_t k)
+{
+    uint64_t *cp = c.data;
+    const uint64_t *ap = a.data, *bp = b.data;
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t p = 0; p < k; p++) {
+            const uint64_t x = ap[i * a.row + p * a.col];
+            for (int64_t j = 0; j < n; j++) cp[i * c.row + j * c.col] += x * bp[p * b.row + j * b.col];
+        }
+}
+
+void plim__gemm(plim_dtype dtype, uint32_t threads, plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, int64_t n, int64_t k)
+{
+    if (m == 0 || n == 0 || k == 0) return;
+    rntm_t rntm = with_threads(threads);
+    if (dtype == PLIM_F32) {
+        float one = 1;
+        bli_sgemm_ex(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, m, n, k, &one, a.data, a.row, a.col, b.data, b.row, b.col, &one, c.data, c.row,
+                     c.col, NULL, &rntm);
+    } else if (dtype == PLIM_F64) {
+        double one = 1;
+        bli_dgemm_ex(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, m, n, k, &one, a.data, a.row, a.col, b.data, b.row, b.col, &one, c.data, c.row,
+                     c.col, NULL, &rntm);
+    } else {
+        PLIM_ASSERT(dtype == PLIM_I64 || dtype == PLIM_U64);
+        gemm_u64(c, a, b, m, n, k);
+    }
+}
+
+void plim__gemm_warm(uint32_t threads)
+{
+    enum { SIDE = 256 };
+    static const float zero[SIDE * 8]; /* read only: a thin product still makes every thread pack once */
+    float out[64];
+    for (int i = 0; i < 64; i++) out[i] = 0;
+    plim__gemm(PLIM_F32, threads, (plim__matrix){out, 8, 1}, (plim__matrix){(void *)zero, SIDE, 1}, (plim__matrix){(void *)zero, 8, 1}, 8, 8,
+               SIDE);
+}

@@ -1,0 +1,19 @@
+/* Matrix products: the one file that includes BLIS. */
+#ifndef PLIM_KERNELS_GEMM_H
+#define PLIM_KERNELS_GEMM_H
+
+#include "core/error.h"
+
+/** A matrix of the kernel's dtype with any strides, in elements. */
+typedef struct plim__matrix {
+    void *data;
+    int64_t row, col; /* strides */
+} plim__matrix;
+
+/** c += a @ b. dtype f32 and f64 run in BLIS on `threads` threads; i64 and u64 in a plain blocked loop, wrapping. */
+void plim__gemm(plim_dtype dtype, uint32_t threads, plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, int64_t n, int64_t k);
+
+/** Makes BLIS allocate its packing buffers for `threads` threads now, so that they are in the baseline and not in the run. */
+void plim__gemm_warm(uint32_t threads);
+
+#endif

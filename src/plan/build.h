@@ -1,0 +1,29 @@
+/* Builds the contents of one pass for a given set of cut loops: which nodes can run in it, which of them are roots, at which depth, in which stages.
+ * Sizes are not decided here (measure.c), nor which cut is best (search.c). */
+#ifndef PLIM_PLAN_BUILD_H
+#define PLIM_PLAN_BUILD_H
+
+#include "plan/labels.h"
+
+/** Where the planning stands between two passes. */
+typedef struct plim__frontier {
+    bool *active;   /* [n_nodes] still to be computed, or recomputed because a later node needs it and it has no home */
+    bool *on_file;  /* [n_values] read from or written to a file */
+    uint64_t small; /* values up to this size are kept in the arena between passes without further thought */
+    uint64_t spill_above; /* values that later passes need go to a file above this size; UINT64_MAX: never */
+} plim__frontier;
+
+/** @param cut    set of labels that get loops with more than one trip
+ *  @param order  labels in loop order, cut ones first
+ *  @return PLIM_OK and a pass with at least one root; PLIM_E_PLAN (no message) when this cut makes no progress */
+plim_status plim__pass_build(plim__pass *out, const plim_plan *plan, const plim__frontier *f, const plim__labels *labels, uint32_t cut,
+                             const uint8_t *order, plim_error *err);
+
+/** What the pass leaves behind: homes of its roots, files for what it spills. Then updates the frontier. */
+plim_status plim__pass_settle(plim_plan *plan, plim__frontier *f, plim__pass *p, plim_error *err);
+/** Which nodes are still needed, and which values touch a file, from the plan's homes. */
+plim_status plim__frontier_update(const plim_plan *plan, plim__frontier *f);
+/** Describes a dense C-order array of `value` that starts at `offset` of some file. */
+void plim__file_describe(plim__io_file *f, const plim_graph *g, uint32_t value, uint64_t offset);
+
+#endif

@@ -1,0 +1,218 @@
+/* The verifier. It shares no code with the planner: it takes the finished tables as claims and tests each against docs/invariants.md, by brute
+ * force where that is possible. Its tests corrupt plans and demand detection. Reads only; allocates two arrays for the claims of one tile. */
+#include "plan/plan.h"
+#include "core/dtype.h"
+
+#include <string.h>
+
+/* I1: a slot lies inside the arena, behind the engine's buffers, on a page. */
+static plim_status check_bounds(const plim_plan *plan, plim_error *err)
+{
+    for (uint32_t i = 0; i < plan->n_slots; i++) {
+        const plim__slot *s = &plan->slot[i];
+        uint64_t bytes, end;
+        PLIM_FAIL_IF(s->copies == 0, err, PLIM_E_PLAN, "I1: slot %u has no copies", i);
+        PLIM_FAIL_IF(__builtin_mul_overflow(s->bytes, (uint64_t)s->copies, &bytes) || __builtin_add_overflow(s->offset, bytes, &end), err, PLIM_E_PLAN,
+                     "I1: slot %u overflows", i);
+        PLIM_FAIL_IF(s->offset < plan->io_bytes || end > plan->arena_bytes, err, PLIM_E_PLAN, "I1: slot %u lies outside the arena", i);
+        PLIM_FAIL_IF(s->offset % 4096 != 0, err, PLIM_E_PLAN, "I1: slot %u is not aligned", i);
+        PLIM_FAIL_IF(s->first > s->last || s->last >= plan->n_steps, err, PLIM_E_PLAN, "I1: slot %u lives from step %u to %u of %u", i, s->first, s->last,
+                     plan->n_steps);
+    }
+    return PLIM_OK;
+}
+
+/* I2: two slots alive at the same step share no byte. I1 has bounded the sums. Quadratic on purpose: no cleverness to get wrong. */
+static plim_status check_overlap(const plim_plan *plan, plim_error *err)
+{
+    for (uint32_t i = 1; i < plan->n_slots; i++)
+        for (uint32_t j = 0; j < i; j++) {
+            const plim__slot *a = &plan->slot[i], *b = &plan->slot[j];
+            const bool alive = a->first <= b->last && b->first <= a->last;
+            const bool share = a->offset < b->offset + b->bytes * b->copies && b->offset < a->offset + a->bytes * a->copies;
+            PLIM_FAIL_IF(alive && share, err, PLIM_E_PLAN, "I2: slots %u and %u overlap while both live", i, j);
+        }
+    return PLIM_OK;
+}
+
+static plim_status alive_at(const plim_plan *plan, uint32_t slot, uint32_t step, plim_error *err)
+{
+    PLIM_FAIL_IF(slot >= plan->n_slots, err, PLIM_E_PLAN, "I3: step %u uses slot %u, which does not exist", step, slot);
+    const plim__slot *s = &plan->slot[slot];
+    PLIM_FAIL_IF(step < s->first || step > s->last, err, PLIM_E_PLAN, "I3: step %u uses slot %u, which lives from %u to %u", step, slot, s->first, s->last);
+    return PLIM_OK;
+}
+
+static bool has_slot(const plim__pvalue *v)
+{
+    return v->role != PLIM__ROLE_CONST && v->role != PLIM__ROLE_PRIVATE;
+}
+
+/* I3: what a step uses is alive then; what loops carry from trip to trip lives as long as the loops. */
+static plim_status check_stage_slots(const plim_plan *plan, const plim__pass *p, const plim__stage *s, uint32_t now, plim_error *err)
+{
+    for (uint32_t i = s->first; i < s->first + s->count; i++) {
+        const plim__pnode *n = &p->node[i];
+        const plim__node *node = &plan->graph->node[n->node];
+        for (uint32_t k = 0; k < node->n_in + node->n_out; k++) {
+            const uint32_t v = k < node->n_in ? p->operand[n->in0 + k] : n->out[k - node->n_in];
+            if (has_slot(&p->value[v])) PLIM_TRY(alive_at(plan, p->value[v].slot, now, err));
+        }
+        if (n->copies_slot != PLIM__NONE) PLIM_TRY(alive_at(plan, n->copies_slot, now, err));
+    }
+    return s->slot == PLIM__NONE ? PLIM_OK : alive_at(plan, s->slot, now, err);
+}
+
+static plim_status check_lifetimes(const plim_plan *plan, const plim__pass *p, plim_error *err)
+{
+    for (uint32_t t = 0; t < p->n_steps; t++) {
+        const plim__step *s = &p->step[t];
+        const uint32_t now = p->time0 + t;
+        if (s->kind == PLIM__STEP_STAGE) PLIM_TRY(check_stage_slots(plan, p, &p->stage[s->index], now, err));
+        else if (s->kind == PLIM__STEP_READ || s->kind == PLIM__STEP_WRITE) PLIM_TRY(alive_at(plan, p->value[s->index].slot, now, err));
+        else if (p->node[s->index].copies_slot != PLIM__NONE) PLIM_TRY(alive_at(plan, p->node[s->index].copies_slot, now, err));
+    }
+    for (uint32_t i = 0; i < p->n_values && p->n_cut > 0; i++) {
+        const plim__pvalue *v = &p->value[i];
+        if (!has_slot(v)) continue;
+        const plim__slot *s = &plan->slot[v->slot];
+        const bool carried = v->role == PLIM__ROLE_ACC || (v->role == PLIM__ROLE_WHOLE && v->producer != PLIM__NONE) || s->copies > 1;
+        PLIM_FAIL_IF(carried && (s->first > p->time0 || s->last < p->time0 + p->n_steps - 1), err, PLIM_E_PLAN,
+                     "I3: slot %u is carried through the loops of a pass but does not live as long", v->slot);
+    }
+    return PLIM_OK;
+}
+
+/* I4: steps come in an order in which everything is there when it is used. */
+static plim_status check_order(const plim_plan *plan, const plim__pass *p, plim_error *err)
+{
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const plim__pnode *n = &p->node[i];
+        for (uint32_t k = 0; k < plan->graph->node[n->node].n_in; k++) {
+            const plim__pvalue *v = &p->value[p->operand[n->in0 + k]];
+            PLIM_FAIL_IF(v->value != plan->graph->node[n->node].in[k], err, PLIM_E_PLAN, "I4: node %u reads another value than the graph says", n->node);
+            PLIM_FAIL_IF(v->producer != PLIM__NONE && v->producer >= i, err, PLIM_E_PLAN, "I4: node %u runs before what it reads", n->node);
+            if (v->producer == PLIM__NONE) {
+                PLIM_FAIL_IF(plan->home[v->value].kind == PLIM__HOME_NOWHERE, err, PLIM_E_PLAN, "I4: node %u reads a value that is nowhere", n->node);
+                continue;
+            }
+            const plim__pnode *by = &p->node[v->producer];
+            PLIM_FAIL_IF(by->accumulates && !(n->post && n->depth <= by->acc_depth), err, PLIM_E_PLAN,
+                         "I5: node %u reads a sum before its loops have ended", n->node);
+            PLIM_FAIL_IF(v->role == PLIM__ROLE_PRIVATE && by->stage != n->stage, err, PLIM_E_PLAN, "I4: node %u reads a private value of another stage",
+                         n->node);
+        }
+    }
+    return PLIM_OK;
+}
+
+/* I6: the tiles partition every axis that a loop moves: each iteration is done once. */
+static plim_status check_partition(const plim__pass *p, plim_error *err)
+{
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const plim__pnode *n = &p->node[i];
+        for (uint32_t a = 0; a < n->axes.n && n->root; a++) {
+            const int l = n->bind[a];
+            for (uint32_t b = 0; b < a && l >= 0; b++)
+                PLIM_FAIL_IF(n->bind[b] == l, err, PLIM_E_PLAN, "I6: a loop moves two axes of node %u", n->node);
+            PLIM_FAIL_IF(l >= (int)p->n_loops, err, PLIM_E_PLAN, "I6: node %u is moved by a loop that does not exist", n->node);
+            PLIM_FAIL_IF(l >= 0 && (uint32_t)l < p->n_cut && n->axes.axis[a].kind == PLIM__WHOLE, err, PLIM_E_PLAN,
+                         "I6: an axis of node %u that cannot be cut is cut", n->node);
+        }
+    }
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const plim__pnode *n = &p->node[i];
+        for (uint32_t l = n->acc_depth; l < n->depth && n->accumulates; l++) {
+            bool moves = false;
+            for (uint32_t a = 0; a < n->axes.n; a++) moves |= n->bind[a] == (int)l;
+            PLIM_FAIL_IF(!moves, err, PLIM_E_PLAN, "I6: node %u adds the same part again at every trip of loop %u", n->node, l);
+        }
+    }
+    for (uint32_t l = 0; l < p->n_loops; l++)
+        PLIM_FAIL_IF(p->loop[l].tile < 1 || p->loop[l].extent < 1 || (l >= p->n_cut && p->loop[l].tile < p->loop[l].extent), err, PLIM_E_PLAN,
+                     "I6: loop %u has tiles of %lld in %lld", l, (long long)p->loop[l].tile, (long long)p->loop[l].extent);
+    return PLIM_OK;
+}
+
+static bool inside(const plim__region *a, const plim__region *b)
+{
+    for (uint32_t d = 0; d < a->rank; d++)
+        if (a->dim[d].lo < b->dim[d].lo || a->dim[d].hi > b->dim[d].hi) return false;
+    return true;
+}
+
+/* I7: every box that a node reads lies in the box that is there. */
+static plim_status check_regions(const plim_plan *plan, const plim__pass *p, const plim__ranges *claim, plim_error *err)
+{
+    const plim_graph *g = plan->graph;
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const plim__pnode *n = &p->node[i];
+        const plim__node *node = &g->node[n->node];
+        const plim__range *axis = &claim->axis[n->axis0];
+        bool empty = false;
+        for (uint32_t a = 0; a < n->axes.n; a++) empty |= axis[a].hi <= axis[a].lo;
+        for (uint32_t k = 0; k < node->n_in && !empty; k++) {
+            plim__region need;
+            plim__region_reads(g, node, k, axis, &need);
+            const plim__pvalue *v = &p->value[p->operand[n->in0 + k]];
+            const plim__region *have = &claim->region[p->operand[n->in0 + k]];
+            const bool whole = v->role == PLIM__ROLE_CONST || v->role == PLIM__ROLE_WHOLE || (v->producer != PLIM__NONE && p->node[v->producer].accumulates);
+            PLIM_FAIL_IF(!whole && !inside(&need, have), err, PLIM_E_PLAN, "I7: node %u (%s) reads outside the box that is there", n->node,
+                         plim__op_row_of(node->op)->name);
+        }
+    }
+    return PLIM_OK;
+}
+
+/* The first, a middle and the last tile of the pass. */
+static plim_status check_tiles(const plim_plan *plan, const plim__pass *p, plim_error *err)
+{
+    plim__ranges claim = {plim__new(&plan->alloc, p->n_axes, sizeof *claim.axis, err), plim__new(&plan->alloc, p->n_values, sizeof *claim.region, err)};
+    plim_status status = claim.axis && claim.region ? PLIM_OK : PLIM_E_NOMEM;
+    for (int which = 0; which < 3 && status == PLIM_OK; which++) {
+        plim__range loop[PLIM__MAX_LOOPS];
+        for (uint32_t l = 0; l < p->n_loops; l++) {
+            const int64_t trips = plim__loop_trips(&p->loop[l]), i = which == 0 ? 0 : which == 1 ? trips / 2 : trips - 1;
+            loop[l].lo = i * p->loop[l].tile;
+            loop[l].hi = loop[l].lo + p->loop[l].tile < p->loop[l].extent ? loop[l].lo + p->loop[l].tile : p->loop[l].extent;
+        }
+        plim__pass_regions(plan->graph, p, loop, &claim);
+        status = check_regions(plan, p, &claim, err);
+    }
+    plim__free(&plan->alloc, claim.axis);
+    plim__free(&plan->alloc, claim.region);
+    return status;
+}
+
+/* I8: every output of the program is made and goes where it was asked to go. */
+static plim_status check_outputs(const plim_plan *plan, plim_error *err)
+{
+    const plim_graph *g = plan->graph;
+    for (uint32_t i = 0; i < g->n_outputs; i++) {
+        const plim__output *o = &g->output[i];
+        const plim__home *home = &plan->home[o->value];
+        uint32_t writes = 0;
+        for (uint32_t q = 0; q < plan->n_passes; q++)
+            for (uint32_t t = 0; t < plan->pass[q].n_steps; t++) {
+                const plim__step *s = &plan->pass[q].step[t];
+                writes += s->kind == PLIM__STEP_WRITE && plan->pass[q].value[s->index].value == o->value;
+            }
+        PLIM_FAIL_IF(o->path && writes != 1, err, PLIM_E_PLAN, "I8: output '%s' is written by %u steps", o->name, writes);
+        PLIM_FAIL_IF(!o->path && home->kind != PLIM__HOME_ARENA, err, PLIM_E_PLAN, "I8: output '%s' is not kept", o->name);
+    }
+    return PLIM_OK;
+}
+
+plim_status plim__plan_check(const plim_plan *plan, plim_error *err)
+{
+    PLIM_TRY(check_bounds(plan, err));
+    PLIM_TRY(check_overlap(plan, err));
+    for (uint32_t i = 0; i < plan->n_passes; i++) {
+        const plim__pass *p = &plan->pass[i];
+        PLIM_TRY(check_order(plan, p, err));
+        PLIM_TRY(check_lifetimes(plan, p, err));
+        PLIM_TRY(check_partition(p, err));
+        PLIM_TRY(check_tiles(plan, p, err));
+    }
+    return check_outputs(plan, err);
+}

@@ -1,0 +1,57 @@
+/* Work is the product of the extents, traffic is the regions: both are read off the pass. Disk and compute overlap, so a pass takes the longer of
+ * the two, plus what cannot overlap: filling the pipeline, steps, and touching the arena for the first time. The constants are orders of
+ * magnitude of ordinary machines; only their ratios matter for choosing. */
+#include "plan/cost.h"
+#include "core/size.h"
+
+#define READ_RATE 3.0e9      /* bytes per second */
+#define WRITE_RATE 1.8e9
+#define REQUEST_SECONDS 15e-6 /* one read or write of its own, several in flight */
+#define STEP_SECONDS 10e-6
+#define WORK_RATE 2.0e9      /* simple f32 operations per second and thread, memory traffic included */
+#define TOUCH_RATE 1.5e9     /* bytes of fresh memory per second */
+
+static double trips_inside(const plim__pass *p, uint32_t depth)
+{
+    double n = 1;
+    for (uint32_t l = 0; l < depth && l < p->n_cut; l++) n *= (double)plim__loop_trips(&p->loop[l]);
+    return n;
+}
+
+static double node_work(const plim_graph *g, const plim__pnode *n, const plim__range *axis)
+{
+    double points = 1;
+    for (uint32_t a = 0; a < n->axes.n; a++) points *= (double)plim__range_len(axis[a]);
+    const plim__op_row *row = plim__op_row_of(g->node[n->node].op);
+    return points * (row->work ? row->work(g, &g->node[n->node]) : 1);
+}
+
+void plim__pass_cost(plim__measure *m, const plim_plan *plan, const plim__pass *p)
+{
+    const plim_graph *g = plan->graph;
+    double compute = 0, steps = 0, fill = 0, requests = 0, reads = 0, writes = 0;
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const plim__pnode *n = &p->node[i];
+        compute += node_work(g, n, &m->tile.axis[n->axis0]) * trips_inside(p, n->depth);
+    }
+    compute /= WORK_RATE * plan->threads;
+    for (uint32_t t = 0; t < p->n_steps; t++) {
+        const plim__step *s = &p->step[t];
+        const double trips = trips_inside(p, s->depth);
+        steps += trips;
+        if (s->kind != PLIM__STEP_READ && s->kind != PLIM__STEP_WRITE) continue;
+        const plim__pvalue *v = &p->value[s->index];
+        plim__io_file made;
+        const plim__io_file *f = plim__pvalue_file(plan, v, &made);
+        const plim__region *box = v->role == PLIM__ROLE_READ || v->role == PLIM__ROLE_WRITE ? &m->tile.region[s->index] : &m->slot[v->slot].box;
+        const double bytes = (double)plim__region_count(box) * f->element;
+        requests += (double)plim__io_run_count(f, box) * trips;
+        *(s->kind == PLIM__STEP_READ ? &reads : &writes) += bytes * trips;
+        fill += bytes / (s->kind == PLIM__STEP_READ ? READ_RATE : WRITE_RATE);
+    }
+    const double disk = reads / READ_RATE + writes / WRITE_RATE + requests * REQUEST_SECONDS;
+    m->read_bytes = (uint64_t)reads;
+    m->write_bytes = (uint64_t)writes;
+    m->requests = (uint64_t)requests;
+    m->seconds = (disk > compute ? disk : compute) + fill + compute / trips_inside(p, p->n_cut) + steps * STEP_SECONDS + (double)m->peak / TOUCH_RATE;
+}

@@ -1,0 +1,10 @@
+/* What a measured pass will take, in seconds: a model with few constants, good enough to choose between plans. */
+#ifndef PLIM_PLAN_COST_H
+#define PLIM_PLAN_COST_H
+
+#include "plan/measure.h"
+
+/** Sets m->seconds, read_bytes, write_bytes, requests. m->tile holds the ranges of the first tile. */
+void plim__pass_cost(plim__measure *m, const plim_plan *plan, const plim__pass *p);
+
+#endif

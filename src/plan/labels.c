@@ -1,0 +1,162 @@
+#include "plan/labels.h"
+
+#include <string.h>
+
+plim_status plim__labels_new(plim__labels *l, const plim_graph *g, const plim__alloc *a, plim_error *err)
+{
+    *l = (plim__labels){0};
+    l->axis = plim__new(a, g->n_nodes, sizeof *l->axis, err);
+    l->dim = plim__new(a, g->n_values, sizeof *l->dim, err);
+    if (l->axis && l->dim) return PLIM_OK;
+    plim__labels_free(l, a);
+    return PLIM_E_NOMEM;
+}
+
+void plim__labels_free(plim__labels *l, const plim__alloc *a)
+{
+    plim__free(a, l->axis);
+    plim__free(a, l->dim);
+    *l = (plim__labels){0};
+}
+
+/* The value whose dimensions become the loops: the largest on a file, unless something between is far larger (an outer product). */
+static uint32_t pick_driver(const plim_graph *g, const bool *active, const bool *on_file)
+{
+    uint32_t best = PLIM__NONE;
+    double best_score = -1;
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        if (!active[i]) continue;
+        const plim__node *n = &g->node[i];
+        for (uint32_t k = 0; k < n->n_in + n->n_out; k++) {
+            const uint32_t v = k < n->n_in ? n->in[k] : n->out[k - n->n_in];
+            const double score = (double)g->value[v].bytes * (on_file[v] ? 16 : 1);
+            if (score > best_score) {
+                best_score = score;
+                best = v;
+            }
+        }
+    }
+    return best;
+}
+
+static bool has_label(const int8_t *labels, uint32_t n, int label)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (labels[i] == label) return true;
+    return false;
+}
+
+/* Gives axis `a` of a node a label; two axes of one node never share one, for a loop moves each root along one axis. */
+static bool label_axis(int8_t *axis, const plim__axes *axes, uint32_t a, int label)
+{
+    if (axis[a] >= 0 || label < 0 || axes->axis[a].kind == PLIM__WHOLE || axes->axis[a].extent <= 1) return false;
+    if (has_label(axis, axes->n, label)) return false;
+    axis[a] = (int8_t)label;
+    return true;
+}
+
+static bool label_dim(int8_t *dim, const plim_shape *s, uint32_t d, int label)
+{
+    if (dim[d] >= 0 || label < 0 || s->dim[d] <= 1 || has_label(dim, s->rank, label)) return false;
+    dim[d] = (int8_t)label;
+    return true;
+}
+
+static bool spread_node(plim__labels *l, const plim_graph *g, uint32_t i)
+{
+    const plim__node *n = &g->node[i];
+    const plim__op_row *row = plim__op_row_of(n->op);
+    plim__axes axes = {0};
+    row->axes(g, n, &axes);
+    bool changed = false;
+    for (int to_axis = 1; to_axis >= 0; to_axis--) { /* first from the dimensions to the axes, then back */
+        for (uint32_t k = 0; k < n->n_in; k++) {
+            const plim_shape *s = &g->value[n->in[k]].shape;
+            plim__index index[PLIM_MAX_RANK];
+            row->reads(g, n, k, index);
+            for (uint32_t d = 0; d < s->rank; d++) {
+                if (index[d].axis < 0) continue;
+                int8_t *axis = l->axis[i], *dim = l->dim[n->in[k]];
+                changed |= to_axis ? label_axis(axis, &axes, (uint32_t)index[d].axis, dim[d]) : label_dim(dim, s, d, axis[index[d].axis]);
+            }
+        }
+        for (uint32_t j = 0; j < n->n_out; j++) {
+            const plim_shape *s = &g->value[n->out[j]].shape;
+            for (uint32_t d = 0; d < s->rank; d++) {
+                if (axes.out[j][d] < 0) continue;
+                int8_t *axis = l->axis[i], *dim = l->dim[n->out[j]];
+                changed |= to_axis ? label_axis(axis, &axes, (uint32_t)axes.out[j][d], dim[d]) : label_dim(dim, s, d, axis[axes.out[j][d]]);
+            }
+        }
+    }
+    return changed;
+}
+
+static void spread_all(plim__labels *l, const plim_graph *g, const bool *active)
+{
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (uint32_t i = 0; i < g->n_nodes; i++)
+            if (active[i]) changed |= spread_node(l, g, i);
+        for (uint32_t i = g->n_nodes; i-- > 0;)
+            if (active[i]) changed |= spread_node(l, g, i);
+    }
+}
+
+/* An axis of a labelled node that has no label yet (the columns of a matrix product) becomes a loop of its own. */
+static bool label_rest(plim__labels *l, const plim_graph *g, const bool *active)
+{
+    for (uint32_t i = 0; i < g->n_nodes && l->n < PLIM__MAX_LOOPS; i++) {
+        if (!active[i]) continue;
+        plim__axes axes = {0};
+        plim__op_row_of(g->node[i].op)->axes(g, &g->node[i], &axes);
+        bool some = false;
+        for (uint32_t a = 0; a < axes.n; a++) some |= l->axis[i][a] >= 0;
+        if (!some) continue;
+        for (uint32_t a = 0; a < axes.n; a++) {
+            if (!label_axis(l->axis[i], &axes, a, (int)l->n)) continue;
+            l->extent[l->n++] = axes.axis[a].extent;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Bytes between neighbours along a label, in the largest file that has it. */
+static void weigh(plim__labels *l, const plim_graph *g, const bool *on_file)
+{
+    double largest[PLIM__MAX_LOOPS] = {0};
+    for (uint32_t i = 0; i < l->n; i++) l->weight[i] = 0;
+    for (uint32_t v = 0; v < g->n_values; v++) {
+        const plim__value *x = &g->value[v];
+        if (!on_file[v]) continue;
+        double dense = (double)plim_dtype_bytes(x->dtype);
+        for (uint32_t d = x->shape.rank; d-- > 0;) {
+            const double stride = x->kind == PLIM__VALUE_FILE
+                                      ? (double)g->source[x->source].stride[d] * (double)plim_dtype_bytes(x->dtype) : dense;
+            dense *= (double)x->shape.dim[d];
+            const int label = l->dim[v][d];
+            if (label < 0 || (double)x->bytes <= largest[label]) continue;
+            largest[label] = (double)x->bytes;
+            l->weight[label] = stride;
+        }
+    }
+}
+
+void plim__labels_spread(plim__labels *l, const plim_graph *g, const bool *active, const bool *on_file)
+{
+    memset(l->axis, -1, g->n_nodes * sizeof *l->axis);
+    memset(l->dim, -1, g->n_values * sizeof *l->dim);
+    l->n = 0;
+    const uint32_t driver = pick_driver(g, active, on_file);
+    if (driver == PLIM__NONE) return;
+    const plim_shape *s = &g->value[driver].shape;
+    for (uint32_t d = 0; d < s->rank; d++) {
+        if (s->dim[d] <= 1) continue;
+        l->extent[l->n] = s->dim[d];
+        l->dim[driver][d] = (int8_t)l->n++;
+    }
+    do spread_all(l, g, active);
+    while (label_rest(l, g, active));
+    weigh(l, g, on_file);
+}

@@ -1,0 +1,522 @@
+/* Memory of a pass: the boxes of its values over all tiles give the slots' sizes, the steps give their lifetimes, the sum of what is alive
+ * at a step is a lower bound for the arena that packing then reaches or nearly so. Time: cost.c.
+ *
+ * The largest box of a value over all tiles is found without looking at all of them. Where a box begins and ends are compositions of affine
+ * functions of the tile's place, of clamps to an extent, and of hulls: minima of beginnings, maxima of ends. While it touches no other ends
+ * of its value than before, its length is therefore convex in the place and largest at an end of such a stretch. Which ends it touches
+ * changes monotonously with the place, so bisection finds the stretches: see walk_trips. Divisions round, some tiles up and some not: see slack_of. */
+#include "plan/measure.h"
+#include "core/size.h"
+#include "plan/cost.h"
+#include "plan/pack.h"
+
+#include <string.h>
+
+#define BLOCK_TARGET (256u << 10) /* bytes that a block of a stage should touch: a good part of a core's second-level cache */
+#define MAX_BLOCKS 4096u
+
+/* --------------------------------------------------------------------------------------------- own memory */
+
+static plim_status reserve(plim__measure *m, const plim__alloc *a, const plim__pass *p, plim_error *err)
+{
+    PLIM_TRY(plim__grow(a, (void **)&m->tile.axis, &m->cap_tile_axes, p->n_axes + 1, sizeof *m->tile.axis, err));
+    PLIM_TRY(plim__grow(a, (void **)&m->tile.region, &m->cap_tile_values, p->n_values + 1, sizeof *m->tile.region, err));
+    PLIM_TRY(plim__grow(a, (void **)&m->block.axis, &m->cap_block_axes, p->n_axes + 1, sizeof *m->block.axis, err));
+    PLIM_TRY(plim__grow(a, (void **)&m->block.region, &m->cap_block_values, p->n_values + 1, sizeof *m->block.region, err));
+    PLIM_TRY(plim__grow(a, (void **)&m->private_bytes, &m->cap_private, p->n_values + 1, sizeof *m->private_bytes, err));
+    PLIM_TRY(plim__grow(a, (void **)&m->scratch, &m->cap_scratch, p->n_stages + 1, sizeof *m->scratch, err));
+    PLIM_TRY(plim__grow(a, (void **)&m->rounded, &m->cap_rounded, p->n_nodes + 1, sizeof *m->rounded, err));
+    memset(m->private_bytes, 0, p->n_values * sizeof *m->private_bytes);
+    memset(m->scratch, 0, p->n_stages * sizeof *m->scratch);
+    PLIM_TRY(plim__grow(a, (void **)&m->slot, &m->cap_slots, p->n_values + p->n_stages + p->n_nodes + 1, sizeof *m->slot, err));
+    return plim__grow(a, (void **)&m->live, &m->cap_live, p->n_steps + 1, sizeof *m->live, err);
+}
+
+void plim__measure_free(plim__measure *m, const plim__alloc *a)
+{
+    plim__free(a, m->tile.axis);
+    plim__free(a, m->tile.region);
+    plim__free(a, m->block.axis);
+    plim__free(a, m->block.region);
+    plim__free(a, m->private_bytes);
+    plim__free(a, m->scratch);
+    plim__free(a, m->rounded);
+    plim__free(a, m->slot);
+    plim__free(a, m->live);
+    *m = (plim__measure){0};
+}
+
+/* -------------------------------------------------------------------------------------------- sizes of boxes */
+
+const plim__io_file *plim__pvalue_file(const plim_plan *plan, const plim__pvalue *v, plim__io_file *made)
+{
+    if (v->file != PLIM__NONE) return &plan->file[v->file].io;
+    plim__file_describe(made, plan->graph, v->value, 0);
+    return made;
+}
+
+static bool on_file(const plim__pvalue *v)
+{
+    return v->file != PLIM__NONE || v->spill;
+}
+
+/* Bytes of one copy of the slot that holds `box` of a value. */
+static uint64_t slot_bytes(const plim_plan *plan, const plim__pvalue *v, const plim__region *box)
+{
+    if (on_file(v)) {
+        plim__io_file made;
+        plim__io_layout layout;
+        plim__io_layout_of(plim__pvalue_file(plan, v, &made), box, v->role != PLIM__ROLE_READ, &layout);
+        return plim__round_up(layout.bytes, PLIM__IO_ALIGN);
+    }
+    return plim__round_up(plim__region_count(box) * plim_dtype_bytes(plan->graph->value[v->value].dtype), 64);
+}
+
+static void enlarge(plim__slot *s, uint64_t bytes, const plim__region *box)
+{
+    if (bytes <= s->bytes && s->box.rank == box->rank) return;
+    s->bytes = bytes > s->bytes ? bytes : s->bytes;
+    s->box = *box;
+}
+
+static void whole_loops(const plim__pass *p, plim__range *loop)
+{
+    for (uint32_t l = 0; l < p->n_loops; l++) loop[l] = (plim__range){0, plim__min(p->loop[l].tile, p->loop[l].extent)};
+}
+
+static plim__range trip(const plim__loop *l, int64_t i)
+{
+    return (plim__range){i * l->tile, plim__min((i + 1) * l->tile, l->extent)};
+}
+
+/* Notes where the pass divides with a remainder: a part of a root whose extent is not its loop's, a read of several to one. */
+static void find_rounding(plim__measure *m, const plim_graph *g, const plim__pass *p)
+{
+    m->n_rounded = 0;
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const plim__pnode *n = &p->node[i];
+        const plim__node *node = &g->node[n->node];
+        int64_t least = INT64_MAX;
+        for (uint32_t a = 0; a < n->axes.n; a++)
+            if (n->root && n->bind[a] >= 0 && n->axes.axis[a].extent != p->loop[n->bind[a]].extent) least = plim__min(least, n->axes.axis[a].extent);
+        for (uint32_t k = 0; k < node->n_in; k++) {
+            const plim_shape *s = &plim__in(g, node, k)->shape;
+            plim__index index[PLIM_MAX_RANK];
+            plim__op_row_of(node->op)->reads(g, node, k, index);
+            for (uint32_t d = 0; d < s->rank; d++)
+                if (index[d].axis >= 0 && index[d].div > 1) least = plim__min(least, s->dim[d]);
+        }
+        if (least != INT64_MAX) m->rounded[m->n_rounded++] = plim__max(least, 1);
+    }
+}
+
+/* How much longer than those that were looked at a part of a dimension can be: one step of each dimension that is rounded, in steps of this one. */
+static int64_t slack_of(const plim__measure *m, int64_t extent)
+{
+    int64_t slack = 0;
+    for (uint32_t i = 0; i < m->n_rounded && slack < extent; i++) slack += extent / m->rounded[i] + 1;
+    return slack;
+}
+
+static void loosen(const plim__measure *m, plim__region *box, const plim_shape *s)
+{
+    if (m->n_rounded == 0 || plim__region_count(box) == 0) return;
+    for (uint32_t d = 0; d < box->rank; d++) {
+        const int64_t more = plim__min(slack_of(m, s->dim[d]), s->dim[d] - plim__range_len(box->dim[d])), up = plim__min(more, s->dim[d] - box->dim[d].hi);
+        box->dim[d].hi += up;
+        box->dim[d].lo -= more - up;
+    }
+}
+
+/* Which ends of their values the boxes touch, as a number. */
+static uint64_t touches(uint64_t h, const plim__region *box, const plim_shape *s)
+{
+    for (uint32_t d = 0; d < box->rank; d++) {
+        const plim__range r = box->dim[d];
+        h = (h ^ (uint64_t)((r.lo == 0) + 2 * (r.hi == s->dim[d]) + 4 * (r.hi <= r.lo))) * 0x100000001b3u;
+    }
+    return h;
+}
+
+/* --------------------------------------------------------------------------------------------------- stages */
+
+/* Bytes that the stage touches in the tile, private values counted as if they were whole. */
+static uint64_t stage_traffic(const plim_graph *g, const plim__pass *p, const plim__stage *s, const plim__ranges *tile)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = s->first; i < s->first + s->count; i++) {
+        const plim__pnode *n = &p->node[i];
+        for (uint32_t k = 0; k < g->node[n->node].n_in; k++) {
+            const uint32_t v = p->operand[n->in0 + k];
+            if (p->value[v].role != PLIM__ROLE_PRIVATE) bytes += plim__region_count(&tile->region[v]) * plim_dtype_bytes(g->value[p->value[v].value].dtype);
+        }
+        for (uint32_t j = 0; j < g->node[n->node].n_out; j++)
+            bytes += plim__region_count(&tile->region[n->out[j]]) * plim_dtype_bytes(g->value[p->value[n->out[j]].value].dtype);
+    }
+    return bytes;
+}
+
+/* How far loop l can be cut in this tile: the shortest range of the stage's nodes along it. */
+static int64_t split_range(const plim__pass *p, const plim__stage *s, const plim__ranges *tile, uint32_t l)
+{
+    int64_t least = INT64_MAX;
+    for (uint32_t i = s->first; i < s->first + s->count; i++)
+        for (uint32_t a = 0; a < p->node[i].axes.n; a++)
+            if (p->node[i].bind[a] == (int)l) least = plim__min(least, plim__range_len(tile->axis[p->node[i].axis0 + a]));
+    return least == INT64_MAX ? 1 : least;
+}
+
+/* The outermost loop with room for that many blocks, so that blocks are contiguous; failing that the one with the most room. */
+static int8_t pick_split(const plim__pass *p, const plim__stage *s, const plim__ranges *tile, int64_t blocks)
+{
+    const uint32_t light = s->split_set & ~(uint32_t)s->split_heavy, set = light ? light : s->split_set;
+    int8_t best = -1;
+    int64_t most = 1;
+    for (uint32_t l = 0; l < p->n_loops; l++) {
+        if (!(set & (1u << l))) continue;
+        const int64_t range = split_range(p, s, tile, l);
+        if (range >= blocks) return (int8_t)l;
+        if (range > most) {
+            most = range;
+            best = (int8_t)l;
+        }
+    }
+    return best;
+}
+
+static void choose_blocks(const plim_plan *plan, const plim__pass *p, plim__stage *s, const plim__ranges *tile)
+{
+    s->blocks = 1;
+    s->split = -1;
+    if (!s->split_set) return;
+    const uint64_t traffic = stage_traffic(plan->graph, p, s, tile);
+    uint64_t blocks = (traffic + BLOCK_TARGET - 1) / BLOCK_TARGET;
+    if (traffic > (64u << 10) && blocks < plan->threads) blocks = plan->threads;
+    if (blocks > plan->threads) blocks = (blocks + plan->threads - 1) / plan->threads * plan->threads;
+    if (blocks > MAX_BLOCKS) blocks = MAX_BLOCKS;
+    if (blocks <= 1) return;
+    s->split = pick_split(p, s, tile, (int64_t)blocks);
+    s->blocks = s->split < 0 ? 1 : (uint32_t)blocks;
+}
+
+/* One block of a stage, into the sizes of its private boxes and its scratch. @return what its boxes touch */
+static uint64_t measure_block(plim__measure *m, const plim_plan *plan, const plim__pass *p, uint32_t stage, uint32_t block, uint32_t blocks)
+{
+    const plim_graph *g = plan->graph;
+    const plim__stage *s = &p->stage[stage];
+    uint64_t mark = 0;
+    plim__stage_regions(g, p, s, &m->tile, block, blocks, &m->block);
+    for (uint32_t i = s->first; i < s->first + s->count; i++) {
+        const plim__pnode *n = &p->node[i];
+        const plim__node *node = &g->node[n->node];
+        for (uint32_t j = 0; j < node->n_out; j++) {
+            const uint32_t v = n->out[j];
+            if (p->value[v].role != PLIM__ROLE_PRIVATE) continue;
+            plim__region box = m->block.region[v];
+            mark = touches(mark, &box, &g->value[node->out[j]].shape);
+            loosen(m, &box, &g->value[node->out[j]].shape);
+            const uint64_t bytes = plim__round_up(plim__region_count(&box) * plim_dtype_bytes(g->value[node->out[j]].dtype), 64);
+            if (bytes > m->private_bytes[v]) m->private_bytes[v] = bytes;
+        }
+        const plim__op_row *row = plim__op_row_of(node->op);
+        if (!row->scratch) continue;
+        int64_t len[PLIM__MAX_AXES];
+        for (uint32_t a = 0; a < n->axes.n; a++)
+            len[a] = plim__min(plim__range_len(m->block.axis[n->axis0 + a]) + slack_of(m, n->axes.axis[a].extent), n->axes.axis[a].extent);
+        const uint64_t bytes = plim__round_up(row->scratch(g, node, len, s->pool ? plan->threads : 1), 64);
+        if (bytes > m->scratch[stage]) m->scratch[stage] = bytes;
+    }
+    return mark;
+}
+
+/* Blocks first to last of a stage, whose marks are known: all stretches between them that touch the same ends. The last block of a tile is
+ * the longest, so equal stretches are seen at their longest too. */
+static void walk_blocks(plim__measure *m, const plim_plan *plan, const plim__pass *p, uint32_t stage, uint32_t first, uint32_t last, uint32_t blocks,
+                        uint64_t mark_first, uint64_t mark_last)
+{
+    if (last - first < 2 || mark_first == mark_last) return;
+    const uint32_t mid = first + (last - first) / 2;
+    const uint64_t mark = measure_block(m, plan, p, stage, mid, blocks);
+    walk_blocks(m, plan, p, stage, first, mid, blocks, mark_first, mark);
+    walk_blocks(m, plan, p, stage, mid, last, blocks, mark, mark_last);
+}
+
+static void measure_blocks(plim__measure *m, const plim_plan *plan, const plim__pass *p, uint32_t stage, bool exact)
+{
+    const uint32_t blocks = plim__stage_blocks(p, &p->stage[stage], &m->tile), last = blocks - 1, mid = last / 2;
+    const uint64_t mark_first = measure_block(m, plan, p, stage, 0, blocks);
+    if (last == 0) return;
+    const uint64_t mark_last = measure_block(m, plan, p, stage, last, blocks);
+    if (mid == 0) return;
+    const uint64_t mark_mid = measure_block(m, plan, p, stage, mid, blocks);
+    if (!exact) return;
+    walk_blocks(m, plan, p, stage, 0, mid, blocks, mark_first, mark_mid);
+    walk_blocks(m, plan, p, stage, mid, last, blocks, mark_mid, mark_last);
+}
+
+/* Private values of a stage share memory by lifetime. */
+static plim_status place_private(const plim__measure *m, const plim_plan *plan, plim__pass *p, uint32_t stage, plim_error *err)
+{
+    plim__stage *s = &p->stage[stage];
+    plim_buffer *buf = plim__new(&plan->alloc, p->n_values, sizeof *buf, err);
+    uint32_t *who = plim__new(&plan->alloc, p->n_values, sizeof *who, err);
+    plim_status status = buf && who ? PLIM_OK : PLIM_E_NOMEM;
+    uint32_t n = 0;
+    for (uint32_t v = 0; v < p->n_values && status == PLIM_OK; v++) {
+        if (p->value[v].role != PLIM__ROLE_PRIVATE || p->value[v].producer < s->first || p->value[v].producer >= s->first + s->count) continue;
+        uint32_t last = p->value[v].producer;
+        for (uint32_t i = s->first; i < s->first + s->count; i++)
+            for (uint32_t k = 0; k < plan->graph->node[p->node[i].node].n_in; k++)
+                if (p->operand[p->node[i].in0 + k] == v) last = i;
+        who[n] = v;
+        buf[n++] = (plim_buffer){.lower = p->value[v].producer, .upper = (int64_t)last + 1, .size = m->private_bytes[v]};
+    }
+    plim_pack_result res = {0};
+    if (status == PLIM_OK && n > 0) {
+        const plim__pack_effort effort = plim__pack_effort_quick();
+        status = plim__pack(buf, n, &(plim_pack_options){.alignment = 64}, &effort, &res, &plan->alloc, err);
+    }
+    for (uint32_t i = 0; i < n && status == PLIM_OK; i++) {
+        p->value[who[i]].private_offset = buf[i].offset;
+        p->value[who[i]].private_bytes = buf[i].size;
+    }
+    s->scratch_offset = res.height;
+    s->private_bytes = plim__round_up(res.height + m->scratch[stage], 64);
+    plim__free(&plan->alloc, buf);
+    plim__free(&plan->alloc, who);
+    return status;
+}
+
+/* ---------------------------------------------------------------------------------------------------- slots */
+
+static uint32_t add_slot(plim__measure *m, const plim__slot *proto)
+{
+    m->slot[m->n_slots] = *proto;
+    return m->n_slots++;
+}
+
+static bool needs_slot(const plim__pvalue *v)
+{
+    return v->role != PLIM__ROLE_CONST && v->role != PLIM__ROLE_PRIVATE && !(v->role == PLIM__ROLE_WHOLE && v->producer == PLIM__NONE);
+}
+
+/* Does thread t > 0 need an accumulator of its own? Yes, where the blocks of the stage are cut along an axis that reduces. */
+static bool needs_copies(const plim_plan *plan, const plim__pass *p, const plim__pnode *n)
+{
+    const plim__stage *s = &p->stage[n->stage];
+    if (s->split < 0 || s->blocks <= 1 || plan->threads <= 1) return false;
+    for (uint32_t a = 0; a < n->axes.n; a++)
+        if (n->bind[a] == s->split && plim__axis_reduces(n->axes.axis[a].kind)) return true;
+    return false;
+}
+
+static void make_slots(plim__measure *m, const plim_plan *plan, plim__pass *p)
+{
+    m->n_slots = 0;
+    const bool looping = p->n_cut > 0;
+    for (uint32_t i = 0; i < p->n_values; i++) {
+        plim__pvalue *v = &p->value[i];
+        if (!needs_slot(v)) continue;
+        plim__slot s = {.value = v->value, .copies = 1, .stage = PLIM__NONE};
+        if (looping && v->depth == p->n_cut && v->role == PLIM__ROLE_READ) s.copies = plan->read_copies;
+        if (looping && v->depth == p->n_cut && v->role == PLIM__ROLE_WRITE && !p->node[v->producer].post) s.copies = plan->write_copies;
+        v->slot = add_slot(m, &s);
+    }
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        plim__pnode *n = &p->node[i];
+        n->copies_slot = PLIM__NONE;
+        if (needs_copies(plan, p, n))
+            n->copies_slot = add_slot(m, &(plim__slot){.value = plan->graph->node[n->node].out[0], .copies = plan->threads - 1, .stage = n->stage});
+    }
+}
+
+static plim_status add_stage_slots(plim__measure *m, const plim_plan *plan, plim__pass *p, plim_error *err)
+{
+    for (uint32_t i = 0; i < p->n_stages; i++) {
+        plim__stage *s = &p->stage[i];
+        s->slot = PLIM__NONE;
+        PLIM_TRY(place_private(m, plan, p, i, err));
+        if (s->private_bytes > 0)
+            s->slot = add_slot(m, &(plim__slot){.value = PLIM__NONE, .stage = i, .bytes = s->private_bytes, .copies = s->pool ? 1 : plan->threads});
+    }
+    return PLIM_OK;
+}
+
+/* Boxes of one tile, into the slots' sizes. */
+static void size_slots(plim__measure *m, const plim_plan *plan, plim__pass *p, const plim__range *loop)
+{
+    const plim_graph *g = plan->graph;
+    for (uint32_t i = 0; i < p->n_values; i++) {
+        const plim__pvalue *v = &p->value[i];
+        if (!needs_slot(v)) continue;
+        plim__region box = m->tile.region[i];
+        if (v->role == PLIM__ROLE_WHOLE) box = plim__region_whole(&g->value[v->value].shape);
+        if (v->role == PLIM__ROLE_ACC) plim__acc_region(g, p, &p->node[v->producer], g->value[v->value].out, loop, &box);
+        loosen(m, &box, &g->value[v->value].shape);
+        enlarge(&m->slot[v->slot], slot_bytes(plan, v, &box), &box);
+    }
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        plim__pnode *n = &p->node[i];
+        if (n->copies_slot == PLIM__NONE) continue;
+        uint64_t bytes = 0, offset[PLIM__MAX_OUT];
+        plim__region box = {0};
+        for (uint32_t j = 0; j < g->node[n->node].n_out; j++) {
+            if (n->accumulates) plim__acc_region(g, p, n, j, loop, &box);
+            else box = m->tile.region[n->out[j]];
+            loosen(m, &box, &g->value[g->node[n->node].out[j]].shape);
+            offset[j] = bytes;
+            bytes += plim__round_up(plim__region_count(&box) * plim_dtype_bytes(g->value[g->node[n->node].out[j]].dtype), 64);
+        }
+        if (bytes > m->slot[n->copies_slot].bytes) memcpy(n->copy_offset, offset, sizeof offset);
+        enlarge(&m->slot[n->copies_slot], bytes, &box);
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------------- tiles */
+
+/* One tile, into everything. @return what its boxes touch */
+static uint64_t measure_tile(plim__measure *m, const plim_plan *plan, plim__pass *p, const plim__range *loop, bool exact)
+{
+    uint64_t mark = 0;
+    plim__pass_regions(plan->graph, p, loop, &m->tile);
+    for (uint32_t i = 0; i < p->n_values; i++) mark = touches(mark, &m->tile.region[i], &plan->graph->value[p->value[i].value].shape);
+    size_slots(m, plan, p, loop);
+    for (uint32_t i = 0; i < p->n_stages; i++) measure_blocks(m, plan, p, i, exact);
+    return mark;
+}
+
+static uint64_t measure_trip(plim__measure *m, const plim_plan *plan, plim__pass *p, plim__range *loop, uint32_t l, int64_t i, bool exact)
+{
+    loop[l] = trip(&p->loop[l], i);
+    return measure_tile(m, plan, p, loop, exact);
+}
+
+static void walk_trips(plim__measure *m, const plim_plan *plan, plim__pass *p, plim__range *loop, uint32_t l, int64_t first, int64_t last,
+                       uint64_t mark_first, uint64_t mark_last)
+{
+    if (last - first < 2 || mark_first == mark_last) return;
+    const int64_t mid = first + (last - first) / 2;
+    const uint64_t mark = measure_trip(m, plan, p, loop, l, mid, true);
+    walk_trips(m, plan, p, loop, l, first, mid, mark_first, mark);
+    walk_trips(m, plan, p, loop, l, mid, last, mark, mark_last);
+}
+
+/* Trips of loop l, the other loops where they are: the first, the second and one between, the last but one and the last, which may be shorter; for an
+ * exact answer all stretches between. */
+static void measure_loop(plim__measure *m, const plim_plan *plan, plim__pass *p, plim__range *loop, uint32_t l, bool exact)
+{
+    const int64_t trips = plim__loop_trips(&p->loop[l]), look[] = {0, 1, trips / 2, trips - 2, trips - 1};
+    const plim__range before = loop[l];
+    uint64_t mark_last = 0;
+    int64_t last = -1;
+    for (uint32_t i = 0; i < sizeof look / sizeof *look; i++) {
+        if (look[i] <= last || (!exact && look[i] == trips - 2)) continue;
+        const uint64_t mark = measure_trip(m, plan, p, loop, l, look[i], exact);
+        if (exact && last >= 0) walk_trips(m, plan, p, loop, l, last, look[i], mark_last, mark);
+        last = look[i];
+        mark_last = mark;
+    }
+    loop[l] = before;
+}
+
+/* One loop at a time: most boxes depend on each loop separately. Hulls over several are largest in a corner: the walk is repeated with the
+ * other loops in their middle and at their end. */
+static void measure_tiles(plim__measure *m, const plim_plan *plan, plim__pass *p, bool exact)
+{
+    plim__range loop[PLIM__MAX_LOOPS];
+    for (int64_t place = 0; place < (exact && p->n_cut > 1 ? 3 : 1); place++) {
+        whole_loops(p, loop);
+        for (uint32_t l = 0; l < p->n_cut; l++) {
+            const int64_t trips = plim__loop_trips(&p->loop[l]);
+            loop[l] = trip(&p->loop[l], place == 0 ? 0 : place == 1 ? trips / 2 : trips - 1);
+        }
+        if (p->n_cut == 0) measure_tile(m, plan, p, loop, exact);
+        for (uint32_t l = 0; l < p->n_cut; l++) measure_loop(m, plan, p, loop, l, exact);
+    }
+}
+
+/* --------------------------------------------------------------------------------------------- lifetimes */
+
+static void use(plim__slot *s, uint32_t step)
+{
+    if (step < s->first) s->first = step;
+    if (step > s->last) s->last = step;
+}
+
+/* A slot that is filled outside a loop and used inside, or that is in flight while the loop turns, lives as long as the pass. */
+static void set_lifetimes(plim__measure *m, const plim_plan *plan, plim__pass *p)
+{
+    const plim_graph *g = plan->graph;
+    const uint32_t end = p->n_steps ? p->n_steps - 1 : 0;
+    for (uint32_t i = 0; i < m->n_slots; i++) m->slot[i].first = UINT32_MAX, m->slot[i].last = 0;
+    for (uint32_t t = 0; t < p->n_steps; t++) {
+        const plim__step *step = &p->step[t];
+        if (step->kind == PLIM__STEP_READ || step->kind == PLIM__STEP_WRITE) use(&m->slot[p->value[step->index].slot], t);
+        if (step->kind == PLIM__STEP_INIT || step->kind == PLIM__STEP_MERGE) {
+            const plim__pnode *n = &p->node[step->index];
+            for (uint32_t j = 0; j < g->node[n->node].n_out; j++) use(&m->slot[p->value[n->out[j]].slot], t);
+            if (n->copies_slot != PLIM__NONE) use(&m->slot[n->copies_slot], t);
+        }
+        if (step->kind != PLIM__STEP_STAGE) continue;
+        const plim__stage *s = &p->stage[step->index];
+        if (s->slot != PLIM__NONE) use(&m->slot[s->slot], t);
+        for (uint32_t i = s->first; i < s->first + s->count; i++) {
+            const plim__pnode *n = &p->node[i];
+            const plim__node *node = &g->node[n->node];
+            for (uint32_t k = 0; k < node->n_in + node->n_out; k++) {
+                const plim__pvalue *v = &p->value[k < node->n_in ? p->operand[n->in0 + k] : n->out[k - node->n_in]];
+                if (needs_slot(v)) use(&m->slot[v->slot], t);
+            }
+            if (n->copies_slot != PLIM__NONE) use(&m->slot[n->copies_slot], t);
+        }
+    }
+    for (uint32_t i = 0; i < p->n_values; i++) {
+        const plim__pvalue *v = &p->value[i];
+        if (!needs_slot(v)) continue;
+        plim__slot *s = &m->slot[v->slot];
+        const bool in_flight = v->role == PLIM__ROLE_WRITE || (v->role == PLIM__ROLE_ACC && on_file(v)) || v->role == PLIM__ROLE_WHOLE;
+        const bool ring = s->copies > 1;
+        const bool outside = p->n_cut > 0 && v->role != PLIM__ROLE_READ && v->role != PLIM__ROLE_TILE;
+        const bool hoisted = p->n_cut > 0 && (v->role == PLIM__ROLE_READ || v->role == PLIM__ROLE_TILE) && v->depth < p->n_cut;
+        if (ring || outside) s->first = 0;
+        if (ring || in_flight || outside || hoisted) s->last = end;
+    }
+    for (uint32_t i = 0; i < p->n_nodes && p->n_cut > 0; i++)
+        if (p->node[i].accumulates && p->node[i].copies_slot != PLIM__NONE) {
+            m->slot[p->node[i].copies_slot].first = 0;
+            m->slot[p->node[i].copies_slot].last = end;
+        }
+}
+
+static void sweep(plim__measure *m, const plim__pass *p, uint64_t carried)
+{
+    m->peak = carried;
+    m->peak_step = 0;
+    for (uint32_t t = 0; t < p->n_steps; t++) m->live[t] = carried;
+    for (uint32_t i = 0; i < m->n_slots; i++)
+        for (uint32_t t = m->slot[i].first; t <= m->slot[i].last && t < p->n_steps; t++) m->live[t] += m->slot[i].bytes * m->slot[i].copies;
+    for (uint32_t t = 0; t < p->n_steps; t++)
+        if (m->live[t] > m->peak) {
+            m->peak = m->live[t];
+            m->peak_step = t;
+        }
+}
+
+plim_status plim__pass_measure(plim__measure *m, const plim_plan *plan, plim__pass *p, uint64_t carried, bool exact, plim_error *err)
+{
+    PLIM_TRY(reserve(m, &plan->alloc, p, err));
+    plim__range loop[PLIM__MAX_LOOPS];
+    whole_loops(p, loop);
+    plim__pass_regions(plan->graph, p, loop, &m->tile);
+    find_rounding(m, plan->graph, p);
+    for (uint32_t i = 0; i < p->n_stages; i++) choose_blocks(plan, p, &p->stage[i], &m->tile);
+    make_slots(m, plan, p);
+    measure_tiles(m, plan, p, exact);
+    PLIM_TRY(add_stage_slots(m, plan, p, err));
+    set_lifetimes(m, plan, p);
+    sweep(m, p, carried);
+    whole_loops(p, loop);
+    plim__pass_regions(plan->graph, p, loop, &m->tile);
+    plim__pass_cost(m, plan, p);
+    return PLIM_OK;
+}

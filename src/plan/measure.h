@@ -1,0 +1,34 @@
+/* How much memory and time a built pass takes with given tiles. */
+#ifndef PLIM_PLAN_MEASURE_H
+#define PLIM_PLAN_MEASURE_H
+
+#include "plan/build.h"
+
+/** Reusable memory of the measurer; one per search. */
+typedef struct plim__measure {
+    plim__ranges tile, block;
+    uint32_t cap_axes, cap_values;    /* of tile and block */
+    uint32_t cap_tile_axes, cap_tile_values, cap_block_axes, cap_block_values;
+    uint64_t *private_bytes; uint32_t cap_private; /* of each PRIVATE value */
+    uint64_t *scratch; uint32_t cap_scratch;       /* of each stage */
+    int64_t *rounded; uint32_t n_rounded, cap_rounded; /* extents of dimensions whose parts are rounded, some tiles up and some not */
+    plim__slot *slot;                 /* of the pass measured last; times count from its first step */
+    uint32_t n_slots, cap_slots;
+    uint64_t *live; uint32_t cap_live; /* bytes alive at each step */
+    uint64_t peak;                    /* the most bytes alive at one step, what `carried` says included */
+    uint32_t peak_step;
+    uint64_t read_bytes, write_bytes, requests;
+    double seconds;
+} plim__measure;
+
+/** Fills slots, private offsets, blocks of stages, and the estimates.
+ *  @param p        tiles are set; stage and value tables are filled in
+ *  @param carried  bytes of values that lie in the arena before and after this pass
+ *  @param exact    over all tiles, not over a few: for the plan that is kept */
+plim_status plim__pass_measure(plim__measure *m, const plim_plan *plan, plim__pass *p, uint64_t carried, bool exact, plim_error *err);
+void plim__measure_free(plim__measure *m, const plim__alloc *a);
+
+/** The description of the file that a READ or written value has; for one that will be spilled, `made` is filled and returned. */
+const plim__io_file *plim__pvalue_file(const plim_plan *plan, const plim__pvalue *v, plim__io_file *made);
+
+#endif

@@ -1,0 +1,232 @@
+/* A plan from a graph and a budget.
+ *
+ *     budget  =  baseline            what the process has before the arena, measured
+ *              + extras              what the run will touch that is not planned: stacks of its threads, code; constants, see below
+ *              + arena               every tensor byte, every buffer
+ *              + reserve             the kernel's own, charged to the same cgroup: page tables, requests in flight
+ *
+ * The planned peak is the first three: it is what VmHWM will show. */
+#include "plan/plan.h"
+#include "core/size.h"
+#include "formats/array_file.h"
+#include "kernels/gemm.h"
+#include "ops/ops.h"
+#include "plan/build.h"
+#include "plan/search.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#define EXTRAS_FIXED (1u << 20)       /* code of kernels that the run touches first, the C library's buffers */
+#define EXTRAS_PER_THREAD (48u << 10) /* of a thread's stack, and what the C library keeps for it */
+#define RESERVE_FIXED (2u << 20)
+#define FLOOR_SLACK (512u << 10) /* the baseline differs a little from one start of the process to the next */
+
+void plim__plan_io(plim_plan *plan, int level)
+{
+    static const plim__io_config config[] = {
+        {.threads = 4, .bounce_bytes = 1u << 20, .edge_blocks = 1024, .piece_bytes = 2u << 20},
+        {.threads = 4, .bounce_bytes = 128u << 10, .edge_blocks = 256, .piece_bytes = 1u << 20},
+        {.threads = 2, .bounce_bytes = 16u << 10, .edge_blocks = 16, .piece_bytes = 256u << 10},
+    };
+    plan->io = config[level];
+    plan->io_bytes = plan->n_files ? plim__round_up(plim__io_bytes(&plan->io), PLIM__IO_ALIGN) : 0;
+}
+
+/* ------------------------------------------------------------------------------------------------- files */
+
+static plim_status add_file(plim_plan *plan, const plim__file *f, plim_error *err)
+{
+    PLIM_TRY(plim__grow(&plan->alloc, (void **)&plan->file, &plan->cap_files, plan->n_files + 1, sizeof *plan->file, err));
+    plan->file[plan->n_files++] = *f;
+    return PLIM_OK;
+}
+
+static plim_status add_inputs(plim_plan *plan, plim_error *err)
+{
+    const plim_graph *g = plan->graph;
+    for (uint32_t v = 0; v < g->n_values; v++) {
+        if (g->value[v].kind != PLIM__VALUE_FILE) continue;
+        const plim__source *s = &g->source[g->value[v].source];
+        plim__file f = {.kind = PLIM__FILE_INPUT, .value = v, .path = s->path, .bytes = s->file_bytes};
+        plim__file_describe(&f.io, g, v, s->offset);
+        memcpy(f.io.stride, s->stride, sizeof f.io.stride);
+        f.io.swap = s->swap;
+        f.io.path = s->path;
+        PLIM_TRY(add_file(plan, &f, err));
+    }
+    return PLIM_OK;
+}
+
+static plim_status add_outputs(plim_plan *plan, plim_error *err)
+{
+    const plim_graph *g = plan->graph;
+    for (uint32_t i = 0; i < g->n_outputs; i++) {
+        if (!g->output[i].path) continue;
+        const uint32_t v = g->output[i].value;
+        plim__file f = {.kind = PLIM__FILE_OUTPUT, .value = v, .path = g->output[i].path, .bytes = PLIM__NPY_HEADER + g->value[v].bytes};
+        plim__file_describe(&f.io, g, v, PLIM__NPY_HEADER);
+        f.io.path = g->output[i].path;
+        f.io.writable = true;
+        PLIM_TRY(add_file(plan, &f, err));
+    }
+    return PLIM_OK;
+}
+
+/* Bytes of outputs on a file system that lives in memory. */
+static uint64_t bytes_on_tmpfs(const plim_plan *plan)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < plan->n_files; i++) {
+        if (plan->file[i].kind == PLIM__FILE_INPUT) continue;
+        char dir[1024];
+        snprintf(dir, sizeof dir, "%s", plan->file[i].path);
+        char *slash = strrchr(dir, '/');
+        if (plan->file[i].kind == PLIM__FILE_OUTPUT) {
+            if (slash) slash[slash == dir] = 0;
+            else snprintf(dir, sizeof dir, ".");
+        }
+        const int fd = plan->os->open(plan->os->self, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+        if (fd < 0) continue; /* the run will say what is wrong with it */
+        plim__stat st = {0};
+        if (plan->os->stat(plan->os->self, fd, &st) == 0 && st.memory) bytes += plan->file[i].bytes;
+        plan->os->close(plan->os->self, fd);
+    }
+    return bytes;
+}
+
+/* ------------------------------------------------------------------------------------------------- budget */
+
+static bool uses_gemm(const plim_graph *g)
+{
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        if (g->node[i].op == PLIM__OP_MATMUL) return true;
+    return false;
+}
+
+static void nothing(void *arg, uint64_t i, uint32_t worker)
+{
+    (void)arg, (void)i, (void)worker;
+}
+
+/* Starts what a run would start, so that its memory is in the baseline and not a surprise. */
+static plim_status measure_baseline(plim_plan *plan, plim_error *err)
+{
+    plim__parallel(plan->threads, plan->threads, nothing, NULL);
+    if (uses_gemm(plan->graph)) plim__gemm_warm(plan->threads);
+    uint64_t peak;
+    PLIM_TRY(plim__resident_read(&plan->facts.baseline_bytes, &peak, plan->os, err));
+    plan->facts.extras_bytes = EXTRAS_FIXED + (plan->threads + 4) * EXTRAS_PER_THREAD;
+    return PLIM_OK;
+}
+
+static plim_status find_budget(plim_plan *plan, plim_error *err)
+{
+    plan->facts.budget_bytes = plan->set.memory;
+    if (plan->set.memory) return PLIM_OK;
+    plim_limits limits;
+    PLIM_TRY(plim__limits_read(&limits, plan->os, err));
+    plan->facts.budget_bytes = limits.budget + plan->facts.baseline_bytes;
+    return PLIM_OK;
+}
+
+/* Budget that an arena of this size needs. */
+static uint64_t budget_for(const plim_plan *plan, uint64_t arena, uint64_t tmpfs)
+{
+    return plan->facts.baseline_bytes + plan->facts.extras_bytes + arena + RESERVE_FIXED + arena / 256 + tmpfs;
+}
+
+/* The largest arena inside the budget. */
+static uint64_t arena_for(const plim_plan *plan, uint64_t budget, uint64_t tmpfs)
+{
+    const uint64_t rest = budget_for(plan, 0, tmpfs);
+    return budget <= rest ? 0 : plim__round_down((budget - rest) / 257 * 256, PLIM__IO_ALIGN);
+}
+
+static plim_status refuse(plim_plan *plan, plim_error *err)
+{
+    char need[32], have[32];
+    plim_bytes_format(need, sizeof need, plan->facts.floor_bytes);
+    plim_bytes_format(have, sizeof have, plan->facts.budget_bytes);
+    if (err) {
+        err->need = plan->facts.floor_bytes;
+        err->have = plan->facts.budget_bytes;
+    }
+    return plim__fail(err, PLIM_E_BUDGET, "does not fit: the smallest budget that works is %s, the budget is %s", need, have);
+}
+
+static plim_status fill_plan(plim_plan *plan, plim_error *err)
+{
+    PLIM_TRY(add_inputs(plan, err));
+    PLIM_TRY(add_outputs(plan, err));
+    PLIM_TRY(measure_baseline(plan, err));
+    PLIM_TRY(find_budget(plan, err));
+
+    const uint64_t tmpfs = bytes_on_tmpfs(plan);
+    const uint64_t arena_max = arena_for(plan, plan->facts.budget_bytes, tmpfs);
+    uint64_t floor;
+    bool fits;
+    PLIM_TRY(plim__plan_floor(plan, &floor, err));
+    PLIM_TRY(plim__plan_search(plan, arena_max, false, &fits, err));
+    plan->facts.floor_bytes = plim__round_up(budget_for(plan, floor, tmpfs) + FLOOR_SLACK, PLIM__IO_ALIGN);
+    plan->facts.fits = fits;
+    if (!fits) return refuse(plan, err);
+
+    plan->facts.arena_bytes = plan->arena_bytes;
+    plan->facts.planned_peak_bytes = plan->facts.baseline_bytes + plan->facts.extras_bytes + plan->arena_bytes;
+    plan->facts.reserve_bytes = budget_for(plan, plan->arena_bytes, tmpfs) - plan->facts.planned_peak_bytes;
+    PLIM_TRY(plim__plan_check(plan, err));
+    plim__plan_explain(plan);
+    return PLIM_OK;
+}
+
+plim_status plim__plan_new(plim_plan **out, const plim_graph *g, const plim_settings *set, const plim__os *os, plim_error *err)
+{
+    return plim__plan_new_by(out, g, set, os, NULL, err);
+}
+
+plim_status plim__plan_new_by(plim_plan **out, const plim_graph *g, const plim_settings *set, const plim__os *os,
+                              const plim__preference *prefer, plim_error *err)
+{
+    const plim__alloc a = plim__alloc_from(set);
+    *out = NULL;
+    plim_plan *plan = plim__new(&a, 1, sizeof *plan, err);
+    if (!plan) return PLIM_E_NOMEM;
+    plan->alloc = a;
+    plan->graph = g;
+    plan->set = *set;
+    plan->os = os;
+    plan->prefer = prefer;
+    const uint64_t start = os->clock_ns(os->self);
+    plan->threads = set->threads ? set->threads : plim__cpu_count(os);
+    plan->home = plim__new(&a, g->n_values, sizeof *plan->home, err);
+    plim_status status = plan->home ? fill_plan(plan, err) : PLIM_E_NOMEM;
+    plan->facts.plan_seconds = (double)(os->clock_ns(os->self) - start) * 1e-9;
+    plan->prefer = NULL;
+    if (status == PLIM_OK) *out = plan;
+    else plim__plan_drop(plan);
+    return status;
+}
+
+/* The planner's part; a plan that was run is freed by plim_plan_free, which first lets go of the run. */
+void plim__plan_drop(plim_plan *plan)
+{
+    const plim__alloc a = plan->alloc;
+    for (uint32_t i = 0; i < plan->n_passes; i++) plim__pass_free(&a, &plan->pass[i]);
+    plim__free(&a, plan->pass);
+    plim__free(&a, plan->slot);
+    plim__free(&a, plan->file);
+    plim__free(&a, plan->home);
+    plim__free(&a, plan);
+}
+
+const plim_facts *plim_plan_facts(const plim_plan *plan)
+{
+    return &plan->facts;
+}
+
+plim_status plim_plan_check(const plim_plan *plan, plim_error *err)
+{
+    return plim__plan_check(plan, err);
+}

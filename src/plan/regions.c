@@ -1,0 +1,176 @@
+/* Boxes of a pass: from the tile of the loops back through the nodes. The planner calls this to measure, the runner to do: one code
+ * path, so that what was planned is what is used. Pure functions on caller's arrays; any thread. */
+#include "plan/plan.h"
+#include "core/size.h"
+
+__extension__ typedef __int128 wide; /* a product of two extents may have more than 64 bits */
+
+/* The part of an axis of extent n that belongs to [lo, hi) of a loop of extent `whole`: floors partition n exactly. */
+static plim__range share(plim__range loop, int64_t whole, int64_t n)
+{
+    if (n == whole || whole <= 0) return n == whole ? loop : (plim__range){0, n};
+    return (plim__range){(int64_t)((wide)loop.lo * n / whole), (int64_t)((wide)loop.hi * n / whole)};
+}
+
+static void clear_region(plim__region *r, uint32_t rank)
+{
+    r->rank = rank;
+    for (uint32_t d = 0; d < rank; d++) r->dim[d] = (plim__range){0, 0};
+}
+
+static void demand(plim__region *have, const plim__region *more)
+{
+    /* Rank 0 has no dimension to be empty in: it is always whole. */
+    if (more->rank == 0 || plim__region_count(have) == 0) *have = *more;
+    else *have = plim__region_hull(have, more);
+}
+
+/* Axis ranges of a root in the tile; loops at its depth or deeper count as whole for a post node, which runs after them. */
+static void root_ranges(const plim__pass *p, const plim__pnode *n, const plim__range *loop, plim__range *axis)
+{
+    for (uint32_t a = 0; a < n->axes.n; a++) {
+        const int l = n->bind[a];
+        const int64_t extent = n->axes.axis[a].extent;
+        axis[a] = l < 0 || (n->post && l >= n->depth) ? (plim__range){0, extent} : share(loop[l], p->loop[l].extent, extent);
+    }
+}
+
+/* Ranges that the demanded boxes of the outputs imply; a reduced axis is done whole. */
+static void demanded_ranges(const plim__pnode *n, const plim__region *region, plim__range *axis)
+{
+    bool seen[PLIM__MAX_AXES] = {false};
+    for (uint32_t a = 0; a < n->axes.n; a++) axis[a] = (plim__range){0, n->axes.axis[a].extent};
+    for (uint32_t j = 0; j < PLIM__MAX_OUT && n->out[j] != PLIM__NONE; j++) {
+        const plim__region *r = &region[n->out[j]];
+        if (plim__region_count(r) == 0) continue;
+        for (uint32_t d = 0; d < r->rank; d++) {
+            const int a = n->axes.out[j][d];
+            if (a < 0 || n->axes.axis[a].kind == PLIM__WHOLE) continue;
+            axis[a].lo = seen[a] ? plim__min(axis[a].lo, r->dim[d].lo) : r->dim[d].lo;
+            axis[a].hi = seen[a] ? plim__max(axis[a].hi, r->dim[d].hi) : r->dim[d].hi;
+            seen[a] = true;
+        }
+    }
+}
+
+static bool any_empty(const plim__pnode *n, const plim__range *axis)
+{
+    for (uint32_t a = 0; a < n->axes.n; a++)
+        if (axis[a].hi <= axis[a].lo) return true;
+    return false;
+}
+
+/* Boxes of a node's operands from its axis ranges. */
+static void push_demands(const plim_graph *g, const plim__pass *p, const plim__pnode *n, const plim__range *axis, plim__region *region)
+{
+    const plim__node *node = &g->node[n->node];
+    for (uint32_t j = 0; j < node->n_out; j++) plim__region_writes(g, node, &n->axes, j, axis, &region[n->out[j]]);
+    if (any_empty(n, axis)) return;
+    for (uint32_t k = 0; k < node->n_in; k++) {
+        plim__region need;
+        plim__region_reads(g, node, k, axis, &need);
+        demand(&region[p->operand[n->in0 + k]], &need);
+    }
+}
+
+/* A root that others in the pass read too must cover what they demand; one that accumulates is read only after its loops. */
+static void widen(const plim__pnode *n, const plim__region *region, plim__range *axis)
+{
+    if (n->accumulates) return;
+    for (uint32_t j = 0; j < PLIM__MAX_OUT && n->out[j] != PLIM__NONE; j++) {
+        const plim__region *r = &region[n->out[j]];
+        if (r->rank == 0 || plim__region_count(r) == 0) continue;
+        for (uint32_t d = 0; d < r->rank; d++) {
+            const int a = n->axes.out[j][d];
+            if (a < 0) continue;
+            axis[a].lo = plim__min(axis[a].lo, r->dim[d].lo);
+            axis[a].hi = plim__max(axis[a].hi, r->dim[d].hi);
+        }
+    }
+}
+
+void plim__pass_regions(const plim_graph *g, const plim__pass *p, const plim__range *loop, plim__ranges *out)
+{
+    for (uint32_t i = 0; i < p->n_values; i++) clear_region(&out->region[i], g->value[p->value[i].value].shape.rank);
+    for (uint32_t i = p->n_nodes; i-- > 0;) {
+        const plim__pnode *n = &p->node[i];
+        plim__range *axis = &out->axis[n->axis0];
+        if (n->root) {
+            root_ranges(p, n, loop, axis);
+            if (!any_empty(n, axis)) widen(n, out->region, axis);
+        } else {
+            demanded_ranges(n, out->region, axis);
+        }
+        push_demands(g, p, n, axis, out->region);
+    }
+}
+
+/* A stage's roots are the nodes whose outputs leave it. */
+static bool leaves_stage(const plim__pass *p, const plim__pnode *n)
+{
+    for (uint32_t j = 0; j < PLIM__MAX_OUT && n->out[j] != PLIM__NONE; j++)
+        if (p->value[n->out[j]].role != PLIM__ROLE_PRIVATE) return true;
+    return false;
+}
+
+static int split_axis(const plim__pnode *n, int split)
+{
+    for (uint32_t a = 0; a < n->axes.n; a++)
+        if (n->bind[a] == split) return (int)a;
+    return -1;
+}
+
+uint32_t plim__stage_blocks(const plim__pass *p, const plim__stage *s, const plim__ranges *tile)
+{
+    if (s->split < 0) return 1;
+    int64_t most = s->blocks;
+    for (uint32_t i = s->first; i < s->first + s->count; i++) {
+        const plim__pnode *n = &p->node[i];
+        const int a = leaves_stage(p, n) ? split_axis(n, s->split) : -1;
+        if (a >= 0) most = plim__min(most, plim__range_len(tile->axis[n->axis0 + (uint32_t)a]));
+    }
+    return most < 1 ? 1 : (uint32_t)most;
+}
+
+void plim__stage_regions(const plim_graph *g, const plim__pass *p, const plim__stage *s, const plim__ranges *tile, uint32_t block,
+                         uint32_t blocks, plim__ranges *out)
+{
+    /* only what the stage touches is set */
+    for (uint32_t i = s->first; i < s->first + s->count; i++) {
+        const plim__pnode *n = &p->node[i];
+        const plim__node *node = &g->node[n->node];
+        for (uint32_t k = 0; k < node->n_in; k++) {
+            const uint32_t v = p->operand[n->in0 + k];
+            clear_region(&out->region[v], tile->region[v].rank);
+        }
+        for (uint32_t j = 0; j < node->n_out; j++) clear_region(&out->region[n->out[j]], tile->region[n->out[j]].rank);
+    }
+    for (uint32_t i = s->first + s->count; i-- > s->first;) {
+        const plim__pnode *n = &p->node[i];
+        plim__range *axis = &out->axis[n->axis0];
+        if (leaves_stage(p, n)) {
+            for (uint32_t a = 0; a < n->axes.n; a++) axis[a] = tile->axis[n->axis0 + a];
+            const int a = s->split < 0 ? -1 : split_axis(n, s->split);
+            if (a >= 0) {
+                const plim__range whole = axis[a];
+                const int64_t len = plim__range_len(whole);
+                axis[a].lo = whole.lo + len * block / blocks;
+                axis[a].hi = whole.lo + len * (block + 1) / blocks;
+            }
+        } else {
+            demanded_ranges(n, out->region, axis);
+        }
+        push_demands(g, p, n, axis, out->region);
+    }
+}
+
+void plim__acc_region(const plim_graph *g, const plim__pass *p, const plim__pnode *n, uint32_t out, const plim__range *loop, plim__region *box)
+{
+    plim__range axis[PLIM__MAX_AXES];
+    for (uint32_t a = 0; a < n->axes.n; a++) {
+        const int l = n->bind[a];
+        const int64_t extent = n->axes.axis[a].extent;
+        axis[a] = l < 0 || l >= n->acc_depth ? (plim__range){0, extent} : share(loop[l], p->loop[l].extent, extent);
+    }
+    plim__region_writes(g, &g->node[n->node], &n->axes, out, axis, box);
+}

@@ -1,0 +1,336 @@
+/* Finds the passes of a plan inside an arena of a given size.
+ *
+ * Pass by pass: label the dimensions, try sets of loops to cut (none, one, two, three: more only where fewer do not fit), for each set the tile
+ * sizes, measure, and keep the fastest that fits. A pass is charged for what it leaves to later passes (their reading), so a cut that makes
+ * another pass necessary has to be worth it. Every candidate is scored by its simulated peak; nothing else decides whether it fits. */
+#include "plan/search.h"
+#include "core/size.h"
+#include "plan/cost.h"
+#include "plan/measure.h"
+#include "plan/pack.h"
+
+#include <string.h>
+
+#define LATER_RATE 3.0e9 /* bytes per second at which later passes read what this one leaves */
+#define MAX_PASSES 64
+#define FLOOR_SMALL (16u << 10) /* values that the smallest plan keeps between passes */
+
+typedef struct search {
+    plim_plan *plan;
+    plim__frontier f;
+    plim__labels labels;
+    plim__measure m;
+    uint64_t limit; /* bytes for slots */
+    bool smallest;  /* look for the least peak, not for the least time */
+    plim_error *err;
+} search;
+
+typedef struct candidate {
+    bool found;
+    uint32_t cut;
+    uint8_t order[PLIM__MAX_LOOPS];
+    int64_t tile[PLIM__MAX_LOOPS];
+    double score;
+} candidate;
+
+/* Bytes of values in the arena that this or a later pass needs. */
+static uint64_t carried_bytes(const search *s)
+{
+    const plim_plan *plan = s->plan;
+    const plim_graph *g = plan->graph;
+    uint64_t bytes = 0;
+    for (uint32_t v = 0; v < g->n_values; v++) {
+        if (plan->home[v].kind != PLIM__HOME_ARENA) continue;
+        bool needed = false;
+        for (uint32_t i = 0; i < g->n_outputs && !needed; i++) needed = g->output[i].value == v && !g->output[i].path;
+        for (uint32_t i = 0; i < g->n_nodes && !needed; i++)
+            for (uint32_t k = 0; k < g->node[i].n_in && s->f.active[i]; k++) needed |= g->node[i].in[k] == v;
+        if (needed) bytes += plan->slot[plan->home[v].slot].bytes;
+    }
+    return bytes;
+}
+
+/* Seconds that later passes will at least spend on reading, if this pass is `p`. */
+static double later_seconds(const search *s, const plim__pass *p)
+{
+    const plim_graph *g = s->plan->graph;
+    double bytes = 0;
+    for (uint32_t v = 0; v < g->n_values; v++) {
+        if (s->plan->home[v].kind != PLIM__HOME_FILE) continue;
+        bool later = false;
+        for (uint32_t i = 0; i < g->n_nodes && !later; i++) {
+            if (!s->f.active[i]) continue;
+            bool here = false;
+            for (uint32_t j = 0; j < p->n_nodes && !here; j++) here = p->node[j].node == i;
+            for (uint32_t k = 0; k < g->node[i].n_in && !here; k++) later |= g->node[i].in[k] == v;
+        }
+        if (later) bytes += (double)g->value[v].bytes;
+    }
+    return bytes / LATER_RATE;
+}
+
+/* Cut labels first, each group by falling distance in the file: outer loops move slowly through it. With `sums_inside`, cut loops that some node
+ * reduces over come last among the cut ones, so that accumulators are small. */
+static void make_order(const search *s, uint32_t cut, bool sums_inside, uint8_t *order)
+{
+    const plim_graph *g = s->plan->graph;
+    double key[PLIM__MAX_LOOPS];
+    for (uint32_t l = 0; l < s->labels.n; l++) {
+        key[l] = s->labels.weight[l] + 1.0 / (2 + l);
+        if (cut & (1u << l)) key[l] += 1e30;
+        bool reduced = false;
+        for (uint32_t i = 0; i < g->n_nodes && sums_inside; i++) {
+            plim__axes axes = {0};
+            if (!s->f.active[i]) continue;
+            plim__op_row_of(g->node[i].op)->axes(g, &g->node[i], &axes);
+            for (uint32_t a = 0; a < axes.n; a++) reduced |= s->labels.axis[i][a] == (int)l && plim__axis_reduces(axes.axis[a].kind);
+        }
+        if ((cut & (1u << l)) && sums_inside && !reduced) key[l] += 1e30;
+        order[l] = (uint8_t)l;
+    }
+    for (uint32_t i = 1; i < s->labels.n; i++) /* insertion sort, falling keys */
+        for (uint32_t j = i; j > 0 && key[order[j]] > key[order[j - 1]]; j--) {
+            const uint8_t swap = order[j];
+            order[j] = order[j - 1];
+            order[j - 1] = swap;
+        }
+}
+
+/* Tries one combination of tiles. */
+static plim_status try_tiles(search *s, plim__pass *p, const candidate *c, uint64_t carried, double later, candidate *best)
+{
+    PLIM_TRY(plim__pass_measure(&s->m, s->plan, p, carried, false, s->err));
+    const plim__preference *prefer = s->plan->prefer;
+    const double seconds = s->m.seconds + later;
+    const double score = s->smallest ? (double)s->m.peak : prefer ? prefer->score(prefer->ctx, p, seconds) : seconds;
+    if (s->m.peak > s->limit || (best->found && score >= best->score)) return PLIM_OK;
+    *best = *c;
+    best->found = true;
+    best->score = score;
+    for (uint32_t l = 0; l < p->n_loops; l++) best->tile[l] = p->loop[l].tile;
+    return PLIM_OK;
+}
+
+/* Powers of `base` up to the extent, for every cut loop. */
+static plim_status try_all_tiles(search *s, plim__pass *p, uint32_t loop, const candidate *c, uint64_t carried, double later, candidate *best)
+{
+    if (loop == p->n_cut) return try_tiles(s, p, c, carried, later, best);
+    const int shift = p->n_cut == 1 ? 1 : p->n_cut == 2 ? 2 : 3;
+    for (int64_t t = 1; t < p->loop[loop].extent; t <<= shift) {
+        p->loop[loop].tile = t;
+        PLIM_TRY(try_all_tiles(s, p, loop + 1, c, carried, later, best));
+        if (t > INT64_MAX >> (shift + 1)) break;
+    }
+    return PLIM_OK;
+}
+
+static plim_status try_cut(search *s, uint32_t cut, bool sums_inside, uint64_t carried, candidate *best)
+{
+    candidate c = {.cut = cut};
+    make_order(s, cut, sums_inside, c.order);
+    plim__pass p;
+    const plim_status status = plim__pass_build(&p, s->plan, &s->f, &s->labels, cut, c.order, s->err);
+    if (status == PLIM_E_PLAN) return PLIM_OK; /* no progress with this cut */
+    if (status != PLIM_OK) return status;
+    const plim_status tried = try_all_tiles(s, &p, 0, &c, carried, later_seconds(s, &p), best);
+    plim__pass_free(&s->plan->alloc, &p);
+    return tried;
+}
+
+static plim_status choose_pass(search *s, candidate *best)
+{
+    const uint64_t carried = carried_bytes(s);
+    const uint32_t n = s->labels.n, all = (1u << n) - 1;
+    for (int size = 0; size <= 3; size++) {
+        if (size >= 2 && best->found && !s->plan->prefer && !s->smallest) break; /* more loops only where fewer do not fit */
+        for (uint32_t cut = 0; cut <= all; cut++) {
+            if (__builtin_popcount(cut) != size) continue;
+            PLIM_TRY(try_cut(s, cut, false, carried, best));
+            if (size > 1) PLIM_TRY(try_cut(s, cut, true, carried, best));
+        }
+    }
+    return PLIM_OK;
+}
+
+/* Builds the chosen pass again, measures it tile by tile, and appends it and its slots to the plan. */
+static plim_status commit(search *s, const candidate *c)
+{
+    plim_plan *plan = s->plan;
+    const plim__alloc *a = &plan->alloc;
+    PLIM_TRY(plim__grow(a, (void **)&plan->pass, &plan->cap_passes, plan->n_passes + 1, sizeof *plan->pass, s->err));
+    plim__pass p;
+    PLIM_TRY(plim__pass_build(&p, plan, &s->f, &s->labels, c->cut, c->order, s->err));
+    for (uint32_t l = 0; l < p.n_loops; l++) p.loop[l].tile = c->tile[l];
+    plim_status status = plim__pass_measure(&s->m, plan, &p, carried_bytes(s), true, s->err);
+    if (status == PLIM_OK) status = plim__grow(a, (void **)&plan->slot, &plan->cap_slots, plan->n_slots + s->m.n_slots, sizeof *plan->slot, s->err);
+    if (status != PLIM_OK) {
+        plim__pass_free(a, &p);
+        return status;
+    }
+    p.time0 = plan->n_steps;
+    p.seconds = s->m.seconds;
+    p.read_bytes = s->m.read_bytes;
+    p.write_bytes = s->m.write_bytes;
+    const uint32_t base = plan->n_slots;
+    for (uint32_t i = 0; i < s->m.n_slots; i++) {
+        plim__slot slot = s->m.slot[i];
+        slot.pass = plan->n_passes;
+        slot.first += p.time0;
+        slot.last += p.time0;
+        plan->slot[plan->n_slots++] = slot;
+    }
+    for (uint32_t i = 0; i < p.n_values; i++) {
+        plim__pvalue *v = &p.value[i];
+        if (v->slot == PLIM__NONE) continue;
+        if (v->role == PLIM__ROLE_WHOLE && v->producer == PLIM__NONE) plan->slot[v->slot].last = p.time0 + p.n_steps - 1;
+        else v->slot += base;
+    }
+    for (uint32_t i = 0; i < p.n_nodes; i++)
+        if (p.node[i].copies_slot != PLIM__NONE) p.node[i].copies_slot += base;
+    for (uint32_t i = 0; i < p.n_stages; i++)
+        if (p.stage[i].slot != PLIM__NONE) p.stage[i].slot += base;
+    plan->n_steps += p.n_steps;
+    plan->pass[plan->n_passes++] = p;
+    return plim__pass_settle(plan, &s->f, &plan->pass[plan->n_passes - 1], s->err);
+}
+
+static bool any_active(const search *s)
+{
+    for (uint32_t i = 0; i < s->plan->graph->n_nodes; i++)
+        if (s->f.active[i]) return true;
+    return false;
+}
+
+/* Offsets for all slots. A slot's copies lie side by side. */
+static plim_status pack_slots(plim_plan *plan, plim_error *err)
+{
+    const plim_graph *g = plan->graph;
+    for (uint32_t i = 0; i < g->n_outputs; i++) {
+        const plim__home *home = &plan->home[g->output[i].value];
+        if (home->kind == PLIM__HOME_ARENA && !g->output[i].path && plan->n_steps) plan->slot[home->slot].last = plan->n_steps - 1;
+    }
+    plim_buffer *buf = plim__new(&plan->alloc, plan->n_slots, sizeof *buf, err);
+    if (!buf) return PLIM_E_NOMEM;
+    for (uint32_t i = 0; i < plan->n_slots; i++) {
+        const plim__slot *s = &plan->slot[i];
+        buf[i] = (plim_buffer){.lower = s->first, .upper = (int64_t)s->last + 1, .size = plim__round_up(s->bytes * s->copies, PLIM__IO_ALIGN)};
+    }
+    plim_pack_result res = {0};
+    const plim__pack_effort effort = plim__pack_effort_quick();
+    const plim_status status = plim__pack(buf, plan->n_slots, &(plim_pack_options){.alignment = PLIM__IO_ALIGN}, &effort, &res, &plan->alloc, err);
+    for (uint32_t i = 0; i < plan->n_slots && status == PLIM_OK; i++) plan->slot[i].offset = plan->io_bytes + buf[i].offset;
+    plan->arena_bytes = plan->io_bytes + plim__round_up(res.height, PLIM__IO_ALIGN);
+    plan->facts.arena_bound_bytes = plan->io_bytes + res.bound;
+    plim__free(&plan->alloc, buf);
+    return status;
+}
+
+void plim__plan_clear(plim_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->n_passes; i++) plim__pass_free(&plan->alloc, &plan->pass[i]);
+    plan->n_passes = plan->n_slots = plan->n_steps = 0;
+    while (plan->n_files > 0 && plan->file[plan->n_files - 1].kind == PLIM__FILE_SPILL) plan->n_files--;
+    const plim_graph *g = plan->graph;
+    for (uint32_t v = 0; v < g->n_values; v++) {
+        plim__home *h = &plan->home[v];
+        *h = (plim__home){.kind = PLIM__HOME_NOWHERE, .file = PLIM__NONE, .slot = PLIM__NONE};
+        if (g->value[v].kind == PLIM__VALUE_CONST) h->kind = PLIM__HOME_CONST;
+    }
+    for (uint32_t i = 0; i < plan->n_files; i++)
+        if (plan->file[i].kind == PLIM__FILE_INPUT) plan->home[plan->file[i].value] = (plim__home){PLIM__HOME_FILE, i, PLIM__NONE};
+}
+
+static plim_status find_passes(search *s, bool *fits)
+{
+    plim_plan *plan = s->plan;
+    plim__plan_clear(plan);
+    PLIM_TRY(plim__frontier_update(plan, &s->f));
+    *fits = false;
+    while (any_active(s)) {
+        PLIM_FAIL_IF(plan->n_passes == MAX_PASSES, s->err, PLIM_E_PLAN, "the program needs more than %d passes", MAX_PASSES);
+        plim__labels_spread(&s->labels, plan->graph, s->f.active, s->f.on_file);
+        candidate best = {0};
+        PLIM_TRY(choose_pass(s, &best));
+        if (!best.found) return PLIM_OK;
+        PLIM_TRY(commit(s, &best));
+    }
+    PLIM_TRY(pack_slots(plan, s->err));
+    *fits = true;
+    return PLIM_OK;
+}
+
+static plim_status new_search(search *s)
+{
+    const plim__alloc *a = &s->plan->alloc;
+    const plim_graph *g = s->plan->graph;
+    s->f.active = plim__new(a, g->n_nodes, sizeof *s->f.active, s->err);
+    s->f.on_file = plim__new(a, g->n_values, sizeof *s->f.on_file, s->err);
+    if (!s->f.active || !s->f.on_file) return PLIM_E_NOMEM;
+    return plim__labels_new(&s->labels, g, a, s->err);
+}
+
+static void free_search(search *s)
+{
+    const plim__alloc *a = &s->plan->alloc;
+    plim__free(a, s->f.active);
+    plim__free(a, s->f.on_file);
+    plim__labels_free(&s->labels, a);
+    plim__measure_free(&s->m, a);
+}
+
+/* Packing can miss the bound by a little; then the slots get that much less and the search is repeated. */
+static plim_status search_inside(search *s, uint64_t arena_max, bool *fits)
+{
+    uint64_t limit = arena_max > s->plan->io_bytes ? arena_max - s->plan->io_bytes : 0;
+    for (int round = 0; round < 4; round++) {
+        s->limit = limit;
+        s->f.small = limit / 16;
+        s->f.spill_above = s->plan->set.spill_dir ? limit / 4 : UINT64_MAX;
+        PLIM_TRY(find_passes(s, fits));
+        if (!*fits || s->plan->arena_bytes <= arena_max) return PLIM_OK;
+        const uint64_t over = s->plan->arena_bytes - arena_max;
+        *fits = false;
+        if (over >= limit) return PLIM_OK;
+        limit -= over;
+    }
+    return PLIM_OK;
+}
+
+plim_status plim__plan_search(plim_plan *plan, uint64_t arena_max, bool thrifty, bool *fits, plim_error *err)
+{
+    static const uint32_t rings[] = {3, 2, 1};
+    search s = {.plan = plan, .err = err};
+    plim_status status = new_search(&s);
+    *fits = false;
+    for (int ring = thrifty ? 2 : 0; ring < 3 && status == PLIM_OK && !*fits; ring++) {
+        plan->read_copies = plan->write_copies = rings[ring];
+        for (int io = thrifty ? 2 : 0; io < 3 && status == PLIM_OK && !*fits; io++) {
+            plim__plan_io(plan, io);
+            if (plan->io_bytes > arena_max / 3 && io < 2) continue; /* the engine's buffers must not crowd out the program */
+            status = search_inside(&s, arena_max, fits);
+        }
+    }
+    free_search(&s);
+    return status;
+}
+
+plim_status plim__plan_floor(plim_plan *plan, uint64_t *floor, plim_error *err)
+{
+    search s = {.plan = plan, .smallest = true, .limit = UINT64_MAX, .err = err};
+    plan->read_copies = plan->write_copies = 1;
+    plim__plan_io(plan, 2);
+    s.f.small = FLOOR_SMALL;
+    s.f.spill_above = plan->set.spill_dir ? FLOOR_SMALL : UINT64_MAX;
+    plim_status status = new_search(&s);
+    bool fits = false;
+    if (status == PLIM_OK) status = find_passes(&s, &fits);
+    free_search(&s);
+    /* What is kept between passes depends on the budget, so the least peak of each pass is not yet proof: try, and give way in small steps. */
+    for (*floor = plan->arena_bytes; status == PLIM_OK;) {
+        status = plim__plan_search(plan, *floor, true, &fits, err);
+        if (status != PLIM_OK || fits) break;
+        PLIM_FAIL_IF(*floor > (1ull << 62), err, PLIM_E_BUDGET, "no amount of memory would be enough");
+        *floor = plim__round_up(*floor + *floor / 8 + 1, PLIM__IO_ALIGN);
+    }
+    return status;
+}

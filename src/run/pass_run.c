@@ -1,0 +1,466 @@
+/* The loop over tiles of one pass.
+ *
+ * All cut loops are one counter `it`, innermost loop fastest. Steps of depth d run when the loops at d and deeper are at their first trip (pre) or
+ * last trip (post). Reads that every tile needs go into a ring of slots: while tile `it` is computed, tiles up to it + copies - 1 are being
+ * read. Writes leave from a ring likewise; a slot is filled again only after its write is done.
+ *
+ * A stage is run block by block on all threads; block b always goes to the same thread, so results do not depend on timing. */
+#include "run/pass_run.h"
+#include "core/dtype.h"
+#include "core/size.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A box on its way between a file and a copy of a slot. */
+typedef struct transfer {
+    plim__io_ticket ticket;
+    plim__region box;
+} transfer;
+
+typedef struct worker {
+    plim__ranges block;
+    plim__view *in;
+} worker;
+
+typedef struct pass_run {
+    plim__run_state *run;
+    const plim_plan *plan;
+    const plim_graph *g;
+    const plim__pass *p;
+    int64_t trips[PLIM__MAX_LOOPS];
+    int64_t n_tiles, it;
+    int64_t read_ahead;       /* tiles whose body reads have been issued */
+    plim__range loop[PLIM__MAX_LOOPS];
+    plim__ranges tile, ahead;
+    plim__view *view;         /* [n_values] of the current tile; PRIVATE ones are made per block */
+    transfer **transfer;      /* [n_values] one per copy of the slot, NULL where there is no file */
+    worker *worker;           /* [threads] */
+    uint32_t stage, blocks;   /* of the stage that is running */
+    _Atomic bool broken;      /* a box did not fit its slot */
+    plim_error *err;
+} pass_run;
+
+/* -------------------------------------------------------------------------------------------------- set-up */
+
+static uint32_t copies_of(const pass_run *r, const plim__pvalue *v)
+{
+    return r->plan->slot[v->slot].copies;
+}
+
+static bool has_file(const plim__pvalue *v)
+{
+    return v->file != PLIM__NONE;
+}
+
+static plim_status new_ranges(plim__ranges *x, const pass_run *r)
+{
+    x->axis = plim__new(&r->plan->alloc, r->p->n_axes, sizeof *x->axis, r->err);
+    x->region = plim__new(&r->plan->alloc, r->p->n_values, sizeof *x->region, r->err);
+    return x->axis && x->region ? PLIM_OK : PLIM_E_NOMEM;
+}
+
+static void free_ranges(plim__ranges *x, const pass_run *r)
+{
+    plim__free(&r->plan->alloc, x->axis);
+    plim__free(&r->plan->alloc, x->region);
+}
+
+static uint32_t most_operands(const pass_run *r)
+{
+    uint32_t most = PLIM__MAX_OUT;
+    for (uint32_t i = 0; i < r->p->n_nodes; i++) {
+        const uint32_t n = r->g->node[r->p->node[i].node].n_in;
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+static plim_status new_pass_run(pass_run *r)
+{
+    const plim__alloc *a = &r->plan->alloc;
+    PLIM_TRY(new_ranges(&r->tile, r));
+    PLIM_TRY(new_ranges(&r->ahead, r));
+    r->view = plim__new(a, r->p->n_values, sizeof *r->view, r->err);
+    r->transfer = plim__new(a, r->p->n_values, sizeof *r->transfer, r->err);
+    r->worker = plim__new(a, r->plan->threads, sizeof *r->worker, r->err);
+    if (!r->view || !r->transfer || !r->worker) return PLIM_E_NOMEM;
+    for (uint32_t v = 0; v < r->p->n_values; v++) {
+        if (!has_file(&r->p->value[v])) continue;
+        r->transfer[v] = plim__new(a, copies_of(r, &r->p->value[v]), sizeof **r->transfer, r->err);
+        if (!r->transfer[v]) return PLIM_E_NOMEM;
+    }
+    const uint32_t operands = most_operands(r);
+    for (uint32_t w = 0; w < r->plan->threads; w++) {
+        PLIM_TRY(new_ranges(&r->worker[w].block, r));
+        r->worker[w].in = plim__new(a, operands, sizeof *r->worker[w].in, r->err);
+        if (!r->worker[w].in) return PLIM_E_NOMEM;
+    }
+    return PLIM_OK;
+}
+
+static void free_pass_run(pass_run *r)
+{
+    const plim__alloc *a = &r->plan->alloc;
+    for (uint32_t v = 0; r->transfer && v < r->p->n_values; v++) plim__free(a, r->transfer[v]);
+    for (uint32_t w = 0; r->worker && w < r->plan->threads; w++) {
+        free_ranges(&r->worker[w].block, r);
+        plim__free(a, r->worker[w].in);
+    }
+    free_ranges(&r->tile, r);
+    free_ranges(&r->ahead, r);
+    plim__free(a, r->view);
+    plim__free(a, r->transfer);
+    plim__free(a, r->worker);
+}
+
+/* --------------------------------------------------------------------------------------------------- tiles */
+
+static void loops_of_tile(const pass_run *r, int64_t it, plim__range *loop)
+{
+    for (uint32_t l = 0; l < r->p->n_loops; l++) loop[l] = (plim__range){0, r->p->loop[l].extent};
+    for (uint32_t l = r->p->n_cut; l-- > 0;) {
+        const plim__loop *x = &r->p->loop[l];
+        const int64_t i = it % r->trips[l];
+        it /= r->trips[l];
+        loop[l] = (plim__range){i * x->tile, plim__min((i + 1) * x->tile, x->extent)};
+    }
+}
+
+/* Are the loops at `depth` and deeper all at their first (last) trip? */
+static bool at_first(const pass_run *r, uint32_t depth)
+{
+    for (uint32_t l = depth; l < r->p->n_cut; l++)
+        if (r->loop[l].lo != 0) return false;
+    return true;
+}
+
+static bool at_last(const pass_run *r, uint32_t depth)
+{
+    for (uint32_t l = depth; l < r->p->n_cut; l++)
+        if (r->loop[l].hi != r->p->loop[l].extent) return false;
+    return true;
+}
+
+static void *slot_at(const pass_run *r, uint32_t slot, uint32_t copy)
+{
+    const plim__slot *s = &r->plan->slot[slot];
+    PLIM_ASSERT(copy < s->copies);
+    return (char *)r->run->arena + s->offset + s->bytes * copy;
+}
+
+/* Which copy of its ring a value uses in the current tile. */
+static uint32_t copy_now(const pass_run *r, const plim__pvalue *v)
+{
+    const uint32_t copies = copies_of(r, v);
+    return copies > 1 ? (uint32_t)(r->it % copies) : 0;
+}
+
+static plim_status broken_plan(const pass_run *r, const plim__pvalue *v, uint64_t bytes, uint64_t planned)
+{
+    return plim__fail(r->err, PLIM_E_PLAN, "internal: a box of '%s' has %llu bytes where %llu were planned", r->g->value[v->value].name,
+                      (unsigned long long)bytes, (unsigned long long)planned);
+}
+
+/* The view of a value's box in its slot: laid out for its file where it has one, else dense. */
+static plim_status view_of(pass_run *r, uint32_t index, const plim__region *box, plim__view *out)
+{
+    const plim__pvalue *v = &r->p->value[index];
+    const plim_dtype dtype = r->g->value[v->value].dtype;
+    const plim__slot *s = &r->plan->slot[v->slot];
+    const bool producer_elsewhere = v->producer == PLIM__NONE && v->role == PLIM__ROLE_WHOLE;
+    char *base = slot_at(r, v->slot, producer_elsewhere ? 0 : copy_now(r, v));
+    const uint32_t file = producer_elsewhere ? r->plan->home[v->value].file : v->file;
+    *out = plim__view_dense(base, dtype, box);
+    uint64_t bytes = plim__region_count(box) * plim_dtype_bytes(dtype);
+    if (file != PLIM__NONE) {
+        plim__io_layout layout;
+        plim__io_layout_of(&r->run->file[file], box, v->role != PLIM__ROLE_READ, &layout);
+        out->data = base + layout.first;
+        for (uint32_t d = 0; d < box->rank; d++) out->stride[d] = layout.stride[d];
+        bytes = layout.bytes;
+    }
+    return bytes > s->bytes ? broken_plan(r, v, bytes, s->bytes) : PLIM_OK;
+}
+
+static plim_status view_tile(pass_run *r)
+{
+    for (uint32_t i = 0; i < r->p->n_values; i++) {
+        const plim__pvalue *v = &r->p->value[i];
+        const plim__value *value = &r->g->value[v->value];
+        plim__region box = r->tile.region[i];
+        if (v->role == PLIM__ROLE_PRIVATE) continue;
+        if (v->role == PLIM__ROLE_CONST) {
+            box = plim__region_whole(&value->shape);
+            r->view[i] = plim__view_dense((void *)value->data, value->dtype, &box);
+            continue;
+        }
+        if (v->role == PLIM__ROLE_WHOLE) box = plim__region_whole(&value->shape);
+        if (v->role == PLIM__ROLE_ACC) plim__acc_region(r->g, r->p, &r->p->node[v->producer], value->out, r->loop, &box);
+        PLIM_TRY(view_of(r, i, &box, &r->view[i]));
+    }
+    return PLIM_OK;
+}
+
+/* ---------------------------------------------------------------------------------------------------- files */
+
+static plim_status wait_for(pass_run *r, transfer *t)
+{
+    return plim__io_wait(r->run->io, &t->ticket, r->err);
+}
+
+static plim_status issue_read(pass_run *r, uint32_t index, const plim__region *box, uint32_t copy)
+{
+    const plim__pvalue *v = &r->p->value[index];
+    transfer *t = &r->transfer[index][copy];
+    plim__io_layout layout;
+    plim__io_layout_of(&r->run->file[v->file], box, false, &layout);
+    if (layout.bytes > r->plan->slot[v->slot].bytes) return broken_plan(r, v, layout.bytes, r->plan->slot[v->slot].bytes);
+    t->box = *box;
+    plim__io_read(r->run->io, &r->run->file[v->file], &t->box, slot_at(r, v->slot, copy), &t->ticket);
+    return PLIM_OK;
+}
+
+static bool reads_ahead(const pass_run *r, const plim__pvalue *v)
+{
+    return v->role == PLIM__ROLE_READ && copies_of(r, v) > 1;
+}
+
+/* Issues the reads of tiles that are not yet under way, as far as the rings reach. */
+static plim_status read_ahead(pass_run *r)
+{
+    const int64_t reach = r->plan->read_copies > 1 ? r->it + r->plan->read_copies : r->it;
+    for (; r->read_ahead < reach && r->read_ahead < r->n_tiles; r->read_ahead++) {
+        plim__range loop[PLIM__MAX_LOOPS];
+        loops_of_tile(r, r->read_ahead, loop);
+        plim__pass_regions(r->g, r->p, loop, &r->ahead);
+        for (uint32_t i = 0; i < r->p->n_values; i++) {
+            const plim__pvalue *v = &r->p->value[i];
+            if (reads_ahead(r, v)) PLIM_TRY(issue_read(r, i, &r->ahead.region[i], (uint32_t)(r->read_ahead % copies_of(r, v))));
+        }
+    }
+    return PLIM_OK;
+}
+
+static plim_status step_read(pass_run *r, uint32_t index)
+{
+    const plim__pvalue *v = &r->p->value[index];
+    const uint32_t copy = copy_now(r, v);
+    if (!reads_ahead(r, v)) PLIM_TRY(issue_read(r, index, &r->tile.region[index], copy));
+    return wait_for(r, &r->transfer[index][copy]);
+}
+
+static plim_status step_write(pass_run *r, uint32_t index)
+{
+    const plim__pvalue *v = &r->p->value[index];
+    const uint32_t copy = copy_now(r, v);
+    transfer *t = &r->transfer[index][copy];
+    PLIM_TRY(wait_for(r, t));
+    t->box = plim__view_region(&r->view[index]);
+    plim__io_write(r->run->io, &r->run->file[v->file], &t->box, slot_at(r, v->slot, copy), &t->ticket);
+    return PLIM_OK;
+}
+
+/* Before a slot that is written to a file is filled again. */
+static plim_status wait_outputs(pass_run *r, const plim__pnode *n)
+{
+    for (uint32_t j = 0; j < PLIM__MAX_OUT && n->out[j] != PLIM__NONE; j++) {
+        const plim__pvalue *v = &r->p->value[n->out[j]];
+        if (has_file(v)) PLIM_TRY(wait_for(r, &r->transfer[n->out[j]][copy_now(r, v)]));
+    }
+    return PLIM_OK;
+}
+
+/* Waits for every transfer, also after one has failed. @return the first failure */
+static plim_status wait_all(pass_run *r)
+{
+    plim_status status = PLIM_OK;
+    for (uint32_t i = 0; i < r->p->n_values; i++)
+        for (uint32_t c = 0; r->transfer[i] && c < copies_of(r, &r->p->value[i]); c++) {
+            const plim_status waited = wait_for(r, &r->transfer[i][c]);
+            if (status == PLIM_OK) status = waited;
+        }
+    return status;
+}
+
+/* --------------------------------------------------------------------------------------------- accumulators */
+
+/* The box that an accumulator of this node covers now. */
+static void acc_box(const pass_run *r, const plim__pnode *n, uint32_t j, plim__region *box)
+{
+    if (n->accumulates) plim__acc_region(r->g, r->p, n, j, r->loop, box);
+    else plim__region_writes(r->g, &r->g->node[n->node], &n->axes, j, &r->tile.axis[n->axis0], box);
+}
+
+/* Thread 0 accumulates into the value, the others into copies. */
+static plim__view acc_view(const pass_run *r, const plim__pnode *n, uint32_t j, uint32_t thread)
+{
+    plim__region box;
+    acc_box(r, n, j, &box);
+    const plim__view *main = &r->view[n->out[j]];
+    if (thread == 0 || n->copies_slot == PLIM__NONE) return plim__view_part(main, &box);
+    return plim__view_dense((char *)slot_at(r, n->copies_slot, thread - 1) + n->copy_offset[j], main->dtype, &box);
+}
+
+static uint32_t acc_threads(const pass_run *r, const plim__pnode *n)
+{
+    return n->copies_slot == PLIM__NONE ? 1 : r->plan->threads;
+}
+
+static void init_accumulators(pass_run *r, const plim__pnode *n)
+{
+    const plim__node *node = &r->g->node[n->node];
+    for (uint32_t t = 0; t < acc_threads(r, n); t++) {
+        plim__view out[PLIM__MAX_OUT];
+        for (uint32_t j = 0; j < node->n_out; j++)
+            out[j] = !n->accumulates || plim__out_accumulates(n, j, r->g->value[node->out[j]].shape.rank) ? acc_view(r, n, j, t) : r->view[n->out[j]];
+        plim__op_row_of(node->op)->init(&(plim__call){.graph = r->g, .node = node, .out = out, .axis = &r->tile.axis[n->axis0], .threads = 1});
+    }
+}
+
+static void merge_accumulators(pass_run *r, const plim__pnode *n)
+{
+    const plim__node *node = &r->g->node[n->node];
+    for (uint32_t t = 1; t < acc_threads(r, n); t++) {
+        plim__view out[PLIM__MAX_OUT], in[PLIM__MAX_OUT];
+        for (uint32_t j = 0; j < node->n_out; j++) {
+            out[j] = acc_view(r, n, j, 0);
+            in[j] = acc_view(r, n, j, t);
+        }
+        plim__op_row_of(node->op)->merge(
+            &(plim__call){.graph = r->g, .node = node, .in = in, .out = out, .axis = &r->tile.axis[n->axis0], .threads = 1});
+    }
+}
+
+static plim_status step_init(pass_run *r, const plim__pnode *n)
+{
+    PLIM_TRY(wait_outputs(r, n));
+    init_accumulators(r, n);
+    return PLIM_OK;
+}
+
+/* --------------------------------------------------------------------------------------------------- stages */
+
+/* Are the stage's blocks cut along an axis that this node reduces over? Then they combine into one output, which is set up before them. */
+static bool blocks_combine(const pass_run *r, const plim__pnode *n)
+{
+    const plim__stage *s = &r->p->stage[n->stage];
+    for (uint32_t a = 0; a < n->axes.n && s->split >= 0 && s->blocks > 1; a++)
+        if (n->bind[a] == s->split && plim__axis_reduces(n->axes.axis[a].kind)) return true;
+    return false;
+}
+
+static bool empty_part(const plim__pnode *n, const plim__range *axis)
+{
+    for (uint32_t a = 0; a < n->axes.n; a++)
+        if (axis[a].hi <= axis[a].lo) return true;
+    return false;
+}
+
+static plim__view operand_view(pass_run *r, uint32_t index, uint32_t thread)
+{
+    const plim__pvalue *v = &r->p->value[index];
+    if (v->role != PLIM__ROLE_PRIVATE) return r->view[index];
+    const plim__stage *s = &r->p->stage[r->stage];
+    const plim__region *box = &r->worker[thread].block.region[index];
+    const plim_dtype dtype = r->g->value[v->value].dtype;
+    if (plim__region_count(box) * plim_dtype_bytes(dtype) > v->private_bytes) atomic_store(&r->broken, true);
+    return plim__view_dense((char *)slot_at(r, s->slot, thread) + v->private_offset, dtype, box);
+}
+
+static void run_node(pass_run *r, const plim__pnode *n, uint32_t thread)
+{
+    const plim__node *node = &r->g->node[n->node];
+    const plim__op_row *row = plim__op_row_of(node->op);
+    const plim__stage *s = &r->p->stage[r->stage];
+    worker *w = &r->worker[thread];
+    const plim__range *axis = &w->block.axis[n->axis0];
+    plim__view out[PLIM__MAX_OUT];
+    for (uint32_t j = 0; j < node->n_out; j++) {
+        plim__view base = n->copies_slot != PLIM__NONE && thread > 0 ? acc_view(r, n, j, thread) : operand_view(r, n->out[j], thread);
+        plim__region box;
+        plim__region_writes(r->g, node, &n->axes, j, axis, &box);
+        out[j] = plim__view_part(&base, &box);
+    }
+    for (uint32_t k = 0; k < node->n_in; k++) w->in[k] = operand_view(r, r->p->operand[n->in0 + k], thread);
+    if (atomic_load_explicit(&r->broken, memory_order_relaxed)) return;
+    const plim__call call = {.graph = r->g, .node = node, .in = w->in, .out = out, .axis = axis,
+                             .scratch = s->slot == PLIM__NONE ? NULL : (char *)slot_at(r, s->slot, thread) + s->scratch_offset,
+                             .threads = s->pool ? r->plan->threads : 1};
+    if (row->init && !n->accumulates && !blocks_combine(r, n)) row->init(&call);
+    if (!empty_part(n, axis)) row->run(&call);
+}
+
+static void run_block(void *arg, uint64_t block, uint32_t thread)
+{
+    pass_run *r = arg;
+    const plim__stage *s = &r->p->stage[r->stage];
+    plim__stage_regions(r->g, r->p, s, &r->tile, (uint32_t)block, r->blocks, &r->worker[thread].block);
+    for (uint32_t i = s->first; i < s->first + s->count; i++) run_node(r, &r->p->node[i], thread);
+}
+
+static plim_status step_stage(pass_run *r, uint32_t index)
+{
+    const plim__stage *s = &r->p->stage[index];
+    r->stage = index;
+    r->blocks = plim__stage_blocks(r->p, s, &r->tile);
+    for (uint32_t i = s->first; i < s->first + s->count; i++) {
+        const plim__pnode *n = &r->p->node[i];
+        PLIM_TRY(wait_outputs(r, n));
+        if (!n->accumulates && blocks_combine(r, n)) init_accumulators(r, n);
+    }
+    if (r->blocks == 1) run_block(r, 0, 0);
+    else plim__parallel(r->plan->threads, r->blocks, run_block, r);
+    for (uint32_t i = s->first; i < s->first + s->count; i++)
+        if (!r->p->node[i].accumulates && r->p->node[i].copies_slot != PLIM__NONE) merge_accumulators(r, &r->p->node[i]);
+    PLIM_FAIL_IF(atomic_load(&r->broken), r->err, PLIM_E_PLAN, "internal: a block of stage %u is larger than was planned", index);
+    return PLIM_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------ the pass */
+
+static plim_status run_step(pass_run *r, const plim__step *s)
+{
+    switch (s->kind) {
+    case PLIM__STEP_READ: return step_read(r, s->index);
+    case PLIM__STEP_INIT: return step_init(r, &r->p->node[s->index]);
+    case PLIM__STEP_STAGE: return step_stage(r, s->index);
+    case PLIM__STEP_MERGE: merge_accumulators(r, &r->p->node[s->index]); return PLIM_OK;
+    case PLIM__STEP_WRITE: return step_write(r, s->index);
+    }
+    return PLIM_OK;
+}
+
+static plim_status run_tile(pass_run *r)
+{
+    loops_of_tile(r, r->it, r->loop);
+    PLIM_TRY(read_ahead(r));
+    plim__pass_regions(r->g, r->p, r->loop, &r->tile);
+    PLIM_TRY(view_tile(r));
+    for (uint32_t i = 0; i < r->p->n_steps; i++) {
+        const plim__step *s = &r->p->step[i];
+        if (s->post ? at_last(r, s->depth) : at_first(r, s->depth)) PLIM_TRY(run_step(r, s));
+    }
+    return plim__run_progress(r->run, false);
+}
+
+plim_status plim__pass_run(plim__run_state *run, const plim__pass *p)
+{
+    pass_run r = {.run = run, .plan = run->plan, .g = run->plan->graph, .p = p, .n_tiles = 1, .err = run->err};
+    for (uint32_t l = 0; l < p->n_cut; l++) {
+        r.trips[l] = plim__loop_trips(&p->loop[l]);
+        r.n_tiles *= r.trips[l];
+    }
+    plim_status status = new_pass_run(&r);
+    for (r.it = 0; r.it < r.n_tiles && status == PLIM_OK; r.it++) status = run_tile(&r);
+    if (r.it > 0) r.it--;
+    /* Also on failure: nothing may be in flight into memory that is about to go. */
+    if (run->io && r.transfer) {
+        const plim_status waited = wait_all(&r);
+        if (status == PLIM_OK) status = waited;
+        if (status == PLIM_OK) status = plim__io_flush(run->io, run->err);
+    }
+    free_pass_run(&r);
+    return status;
+}

@@ -1,0 +1,216 @@
+/* A run from beginning to end: files, arena, engine, passes, and only then the outputs' names.
+ *
+ * Order matters: output files are created and given their blocks first (a full disk is known before any work), the arena is touched next (so is a
+ * lack of memory), inputs are looked at again at the end (one that changed under us spoils the result), and renaming comes last. */
+#include "run/run.h"
+#include "core/size.h"
+#include "formats/array_file.h"
+#include "run/pass_run.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define PROGRESS_SECONDS 0.1
+
+plim_status plim__run_progress(plim__run_state *run, bool force)
+{
+    const plim_settings *set = &run->plan->set;
+    if (!set->progress) return PLIM_OK;
+    const double seconds = (double)(run->plan->os->clock_ns(run->plan->os->self) - run->started) * 1e-9;
+    if (!force && seconds < run->next_progress) return PLIM_OK;
+    run->next_progress = seconds + PROGRESS_SECONDS;
+    uint64_t read = 0, written = 0;
+    if (run->io) plim__io_counts(run->io, &read, &written);
+    const plim_progress now = {.what = run->what, .done = read + written, .total = run->total_bytes, .seconds = seconds};
+    PLIM_FAIL_IF(!set->progress(set->progress_ctx, &now), run->err, PLIM_E_CANCELLED, "stopped on request; nothing was written");
+    return PLIM_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------- files */
+
+static plim_status open_file(plim__run_state *run, uint32_t i)
+{
+    const plim_plan *plan = run->plan;
+    const plim__file *f = &plan->file[i];
+    run->file[i] = f->io;
+    const bool direct = !plan->set.no_direct_io;
+    if (f->kind == PLIM__FILE_INPUT) return plim__io_open_input(&run->file[i], plan->os, direct, run->err);
+    if (f->kind == PLIM__FILE_OUTPUT) PLIM_TRY(plim__tempfile_new(&run->temp[i], plan->os, f->path, f->bytes, direct, run->err));
+    else PLIM_TRY(plim__tempfile_scratch(&run->temp[i], plan->os, f->path, f->bytes, direct, run->err));
+    plim__io_open_output(&run->file[i], run->temp[i]);
+    return PLIM_OK;
+}
+
+static plim_status open_files(plim__run_state *run)
+{
+    const plim_plan *plan = run->plan;
+    run->file = plim__new(&plan->alloc, plan->n_files, sizeof *run->file, run->err);
+    run->temp = plim__new(&plan->alloc, plan->n_files, sizeof *run->temp, run->err);
+    if (!run->file || !run->temp) return PLIM_E_NOMEM;
+    for (uint32_t i = 0; i < plan->n_files; i++) run->file[i].fd = -1;
+    for (uint32_t i = 0; i < plan->n_files; i++) PLIM_TRY(open_file(run, i));
+    return PLIM_OK;
+}
+
+static void close_files(plim__run_state *run)
+{
+    const plim_plan *plan = run->plan;
+    for (uint32_t i = 0; run->file && run->temp && i < plan->n_files; i++) {
+        if (run->file[i].fd >= 0) plim__io_close(&run->file[i], plan->os);
+        if (run->temp[i]) plim__tempfile_drop(&run->temp[i]);
+    }
+    plim__free(&plan->alloc, run->file);
+    plim__free(&plan->alloc, run->temp);
+}
+
+/* An input that changed while it was read spoils the result. */
+static plim_status check_inputs(const plim__run_state *run)
+{
+    const plim_plan *plan = run->plan;
+    for (uint32_t i = 0; i < plan->n_files; i++) {
+        if (plan->file[i].kind != PLIM__FILE_INPUT) continue;
+        const plim__source *s = &plan->graph->source[plan->graph->value[plan->file[i].value].source];
+        plim__stat now = {0};
+        const int rc = plan->os->stat(plan->os->self, run->file[i].fd, &now);
+        if (rc < 0) return plim__os_fail(rc, "looking at", s->path, 0, run->err);
+        if (now.size != s->file_bytes || now.mtime_ns != s->mtime_ns)
+            return plim__fail_at(run->err, PLIM_E_CHANGED, s->path, "'%s' changed while it was read (it had %llu bytes, now %llu)", s->path,
+                                 (unsigned long long)s->file_bytes, (unsigned long long)now.size);
+    }
+    return PLIM_OK;
+}
+
+static const plim__output *output_of(const plim_plan *plan, uint32_t value)
+{
+    for (uint32_t i = 0; i < plan->graph->n_outputs; i++)
+        if (plan->graph->output[i].value == value) return &plan->graph->output[i];
+    return NULL;
+}
+
+void plim__run_shape(const plim_plan *plan, const plim__output *o, plim_shape *shape)
+{
+    *shape = plan->graph->value[o->value].shape;
+    if (o->count == PLIM__NONE) return;
+    int64_t rows;
+    memcpy(&rows, plim__run_result(plan, plan->graph->output[o->count].value), sizeof rows);
+    shape->dim[0] = plim__clamp(rows, 0, shape->dim[0]);
+}
+
+/* A counted output that held more than there was room for is no result. */
+static plim_status check_counts(const plim__run_state *run)
+{
+    const plim_graph *g = run->plan->graph;
+    for (uint32_t i = 0; i < g->n_outputs; i++) {
+        const plim__output *o = &g->output[i];
+        if (o->count == PLIM__NONE) continue;
+        int64_t rows;
+        memcpy(&rows, plim__run_result(run->plan, g->output[o->count].value), sizeof rows);
+        PLIM_FAIL_IF(rows < 0 || rows > g->value[o->value].shape.dim[0], run->err, PLIM_E_INVALID,
+                     "'%s' has more than the %lld elements that room was planned for; raise its limit (max=)",
+                     o->name[0] ? o->name : "the result", (long long)g->value[o->value].shape.dim[0]);
+    }
+    return PLIM_OK;
+}
+
+static plim_status write_header(plim__run_state *run, uint32_t i)
+{
+    const plim_plan *plan = run->plan;
+    const plim__value *v = &plan->graph->value[plan->file[i].value];
+    const plim__output *o = output_of(plan, plan->file[i].value);
+    char head[PLIM__NPY_HEADER];
+    plim_shape shape;
+    uint64_t bytes;
+    plim__run_shape(plan, o, &shape);
+    PLIM_TRY(plim_shape_bytes(&bytes, &shape, v->dtype, run->err));
+    plim__tempfile_resize(run->temp[i], PLIM__NPY_HEADER + bytes);
+    PLIM_TRY(plim__npy_header(head, v->dtype, &shape, run->err));
+    for (uint64_t done = 0; done < sizeof head;) {
+        const int64_t n = plan->os->pwrite(plan->os->self, plim__tempfile_buffered_fd(run->temp[i]), head + done, sizeof head - done, done);
+        if (n <= 0) return plim__os_fail(n < 0 ? (int)n : -5, "writing the header of", plan->file[i].path, done, run->err);
+        done += (uint64_t)n;
+    }
+    return PLIM_OK;
+}
+
+static plim_status commit_outputs(plim__run_state *run)
+{
+    const plim_plan *plan = run->plan;
+    for (uint32_t i = 0; i < plan->n_files; i++)
+        if (plan->file[i].kind == PLIM__FILE_OUTPUT) PLIM_TRY(write_header(run, i));
+    for (uint32_t i = 0; i < plan->n_files; i++)
+        if (plan->file[i].kind == PLIM__FILE_OUTPUT) PLIM_TRY(plim__tempfile_commit(&run->temp[i], run->err));
+    return PLIM_OK;
+}
+
+/* --------------------------------------------------------------------------------------------------- passes */
+
+static plim_status run_passes(plim__run_state *run)
+{
+    const plim_plan *plan = run->plan;
+    PLIM_TRY(open_files(run));
+    if (plan->arena_bytes > 0) PLIM_TRY(plim__arena_map(&run->arena, plan->arena_bytes, plan->threads, run->err));
+    run->arena_bytes = plan->arena_bytes;
+#if PLIM_DEBUG >= 3
+    if (run->arena) memset(run->arena, 0xff, plan->arena_bytes); /* NaN, -1: nothing may depend on what it finds */
+#endif
+    if (plan->n_files > 0) PLIM_TRY(plim__io_new(&run->io, &plan->io, plan->os, &plan->alloc, run->arena, run->err));
+    for (uint32_t i = 0; i < plan->n_passes; i++) {
+        snprintf(run->what, sizeof run->what, "pass %u of %u", i + 1, plan->n_passes);
+        PLIM_TRY(plim__pass_run(run, &plan->pass[i]));
+    }
+    PLIM_TRY(plim__run_progress(run, true));
+    PLIM_TRY(check_inputs(run));
+    PLIM_TRY(check_counts(run));
+    return commit_outputs(run);
+}
+
+plim_status plim__run(plim_plan *plan, plim_run_facts *facts, plim_error *err)
+{
+    plim__run_drop(plan);
+    plim__run_state *run = plim__new(&plan->alloc, 1, sizeof *run, err);
+    if (!run) return PLIM_E_NOMEM;
+    plan->run = run;
+    run->plan = plan;
+    run->err = err;
+    run->started = plan->os->clock_ns(plan->os->self);
+    for (uint32_t i = 0; i < plan->n_passes; i++) run->total_bytes += plan->pass[i].read_bytes + plan->pass[i].write_bytes;
+#if PLIM_DEBUG >= 2
+    plim_status status = plim__plan_check(plan, err);
+    if (status == PLIM_OK) status = run_passes(run);
+#else
+    plim_status status = run_passes(run);
+#endif
+    plim_run_facts f = {0};
+    if (run->io) plim__io_counts(run->io, &f.bytes_read, &f.bytes_written);
+    plim__io_free(&run->io);
+    close_files(run);
+    run->file = NULL;
+    run->temp = NULL;
+    f.seconds = (double)(plan->os->clock_ns(plan->os->self) - run->started) * 1e-9;
+    uint64_t now;
+    if (status == PLIM_OK) status = plim__resident_read(&now, &f.peak_rss_bytes, plan->os, err);
+    if (status == PLIM_OK && facts) *facts = f;
+    run->err = NULL;
+    if (status != PLIM_OK) plim__run_drop(plan);
+    return status;
+}
+
+void plim__run_drop(plim_plan *plan)
+{
+    if (!plan->run) return;
+    plim__arena_unmap(plan->run->arena, plan->run->arena_bytes);
+    plim__free(&plan->alloc, plan->run);
+    plan->run = NULL;
+}
+
+const void *plim__run_result(const plim_plan *plan, uint32_t value)
+{
+    const plim__home *home = &plan->home[value];
+    if (!plan->run || home->kind != PLIM__HOME_ARENA) return NULL;
+    const char *base = (const char *)plan->run->arena + plan->slot[home->slot].offset;
+    if (home->file == PLIM__NONE) return base;
+    plim__io_layout layout;
+    const plim__region whole = plim__region_whole(&plan->graph->value[value].shape);
+    plim__io_layout_of(&plan->file[home->file].io, &whole, true, &layout);
+    return base + layout.first;
+}
