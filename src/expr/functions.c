@@ -178,8 +178,9 @@ static const plim__function table[] = {
     F("argsort", "x, axis=-1, descending=False, stable=True", plim__call_sort, 1, 0, "positions that sort")
     F("topk", "x, k, axis=-1, largest=True", plim__call_topk, 0, 0,
       "the k largest, best first; topk(...)[1] is where they stand, topk(...)[0] the values again")
-    F("unique", "x, size=None", plim__call_unique, 0, 0,
-      "the distinct values, sorted, in room for `size` (filled up with the largest); unique(...)[1]: how many, -1 if more")
+    F("unique", "x, size=None, max=None", plim__call_unique, 0, 0,
+      "the distinct values, sorted: as an output cut to their number, of at most max (65536); with size= an array of that many, filled up with the largest, to "
+      "compute with; unique(...)[1]: how many, -1 if more")
     F("argtopk", "x, k, axis=-1, largest=True", plim__call_topk, 1, 0, "positions of the k largest")
 #undef GROUP
 #define GROUP "Products and windows"

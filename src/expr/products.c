@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#define UNIQUE_ROOM 65536 /* distinct values that unique(x) has room for, unless max= says otherwise */
+
 static plim_status done(plim__item *out, uint32_t v)
 {
     *out = plim__item_array(v);
@@ -240,26 +242,38 @@ plim_status plim__call_topk(plim__lower *l, const plim__args *a, plim__item *out
 
 /* How many values there are is known only after the run: the array has room for `size`, and what is left over repeats the largest. The number comes
  * along as a second result. */
-plim_status plim__call_unique(plim__lower *l, const plim__args *a, plim__item *out)
+/* Values in fixed room, filled up with the largest, so that they can be used further. */
+static plim_status unique_filled(plim__lower *l, uint32_t x, int64_t size, uint32_t *values, uint32_t *count)
 {
-    uint32_t x, values, count, index, used, largest, in[3];
-    int64_t size;
-    PLIM_TRY(plim__arg_array(l, a, 0, &x));
-    PLIM_FAIL_IF(plim__arg_is_none(a, 1), l->err, PLIM_E_UNSUPPORTED,
-                 "unique: how many values there are depends on the data: give it room, as in unique(x, size=1000), or use unique_count(x)");
-    PLIM_TRY(plim__arg_int(l, a, 1, &size));
     const plim_shape s = plim__shape_of(l, x);
     const plim_dtype t = plim__dtype_of(l, x);
+    uint32_t index, used, largest, in[3];
+    PLIM_TRY(plim__lower_iota(l, size, &index));
+    PLIM_TRY(plim__op_unique(l->g, x, size, false, values, count, l->err));
+    PLIM_TRY(plim__op_reduce(l->g, PLIM__REDUCE_MAX, x, (1u << s.rank) - 1, false, t, &largest, l->err));
+    PLIM_TRY(plim__lower_ew2(l, PLIM__EW_LESS, index, *count, &used));
+    in[0] = used, in[1] = *values, in[2] = largest;
+    return plim__op_elementwise(l->g, PLIM__EW_WHERE, plim__dtype_compute(t), t, in, 3, values, l->err);
+}
+
+plim_status plim__call_unique(plim__lower *l, const plim__args *a, plim__item *out)
+{
+    uint32_t x, values, count;
+    PLIM_TRY(plim__arg_array(l, a, 0, &x));
+    const plim_shape s = plim__shape_of(l, x);
     uint64_t elements;
     PLIM_TRY(plim_shape_count(&elements, &s, l->err));
     PLIM_FAIL_IF(elements == 0, l->err, PLIM_E_SHAPE, "unique of no elements");
-    PLIM_FAIL_IF(size < 1, l->err, PLIM_E_INVALID, "unique: room for %lld values", (long long)size);
-    PLIM_TRY(plim__lower_iota(l, size, &index));
-    PLIM_TRY(plim__op_unique(l->g, x, size, &values, &count, l->err));
-    PLIM_TRY(plim__op_reduce(l->g, PLIM__REDUCE_MAX, x, (1u << s.rank) - 1, false, t, &largest, l->err));
-    PLIM_TRY(plim__lower_ew2(l, PLIM__EW_LESS, index, count, &used));
-    in[0] = used, in[1] = values, in[2] = largest;
-    PLIM_TRY(plim__op_elementwise(l->g, PLIM__EW_WHERE, plim__dtype_compute(t), t, in, 3, &values, l->err));
+    int64_t size = elements < UNIQUE_ROOM ? (int64_t)elements : UNIQUE_ROOM;
+    if (plim__arg_is_none(a, 1)) {
+        if (!plim__arg_is_none(a, 2)) PLIM_TRY(plim__arg_int(l, a, 2, &size));
+        PLIM_FAIL_IF(size < 1, l->err, PLIM_E_INVALID, "unique: room for %lld values", (long long)size);
+        PLIM_TRY(plim__op_unique(l->g, x, size, true, &values, &count, l->err));
+    } else {
+        PLIM_TRY(plim__arg_int(l, a, 1, &size));
+        PLIM_FAIL_IF(size < 1, l->err, PLIM_E_INVALID, "unique: room for %lld values", (long long)size);
+        PLIM_TRY(unique_filled(l, x, size, &values, &count));
+    }
     *out = plim__item_array(values);
     out->n = count + 1;
     return PLIM_OK;

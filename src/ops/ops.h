@@ -87,8 +87,9 @@ plim_status plim__op_topk(plim_graph *g, uint32_t x, int64_t k, uint32_t axis, b
                           plim_error *err);
 
 /* ---- unique.c */
-/** The distinct values of all of x, sorted, NaN once and last: output 0 has room for `most`, of which output 1 (i64 scalar) are used; -1: there are more. */
-plim_status plim__op_unique(plim_graph *g, uint32_t x, int64_t most, uint32_t *values, uint32_t *count, plim_error *err);
+/** The distinct values of all of x, sorted, NaN once and last: output 0 has room for `most`, of which output 1 (i64 scalar) are used; -1: there are more.
+ *  @param counted  the values will be an output and nothing else (plim__graph_output_counted) */
+plim_status plim__op_unique(plim_graph *g, uint32_t x, int64_t most, bool counted, uint32_t *values, uint32_t *count, plim_error *err);
 
 /* ---- scan.c */
 /** cumsum or cumprod along `axis` in dtype `out`; f16 to f64 carry in f64. */

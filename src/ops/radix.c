@@ -506,9 +506,9 @@ static uint32_t passes_for(uint32_t key_bits, uint64_t columns, uint32_t ranks, 
     for (uint32_t passes = 1;; passes++) {
         const uint32_t bits = (key_bits + passes - 1) / passes;
         if (bits <= BITS_ENOUGH) return passes;
+        if (bits > BITS_MAX) continue;
         uint64_t bytes;
-        const bool fits = plim__mul(&bytes, columns, (uint64_t)ranks * counter_bytes << bits) && bytes <= COUNTS_BYTES;
-        if (bits <= BITS_MAX && fits) return passes;
+        if (plim__mul(&bytes, columns, (uint64_t)ranks * counter_bytes << bits) && bytes <= COUNTS_BYTES) return passes;
     }
 }
 

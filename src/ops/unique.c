@@ -1,5 +1,6 @@
 /* The distinct values of an array, sorted: a reduction over all of its dimensions with a bounded state. Output 0 has room for `max` values, output 1 says
- * how many there are, or -1 when there was not room enough: then there is no result (the run says so).
+ * how many there are, or -1 when there was not room enough: then there is no result (the run says so). What lies behind them is undefined; a `counted`
+ * result is therefore only good as an output of the program, which is cut to its length.
  *
  * A part is sorted, its duplicates are dropped, and the rest is merged into the list so far, from the back, in place: O(m log m + list). */
 #include "kernels/order.h"
@@ -157,9 +158,9 @@ const plim__op_row plim__row_unique = {
     .name = "unique", .infer = infer, .axes = axes, .reads = reads, .scratch = scratch, .init = init, .run = run, .merge = merge, .work = work,
 };
 
-plim_status plim__op_unique(plim_graph *g, uint32_t x, int64_t most, uint32_t *values, uint32_t *count, plim_error *err)
+plim_status plim__op_unique(plim_graph *g, uint32_t x, int64_t most, bool counted, uint32_t *values, uint32_t *count, plim_error *err)
 {
-    plim__attr attr = {.i = {most}};
+    const plim__attr attr = {.i = {most, counted}};
     uint32_t out[PLIM__MAX_OUT];
     PLIM_TRY(plim__graph_apply(g, PLIM__OP_UNIQUE, &x, 1, &attr, out, err));
     *values = out[0];

@@ -1,82 +1,359 @@
-/* The portfolio: several greedy orders, each buffer at the lowest offset that is free among those placed before it; the best packing wins. */
+/* The packer: a portfolio of greedy orders, then an exact search from the lower bound upward. Anytime: the best packing so far is
+ * always valid, and a bound on what is possible goes with it.
+ *
+ * An instance first falls into independent parts (pack_view.c); its height is the largest of theirs, so only the highest part is
+ * ever worked on. For that part a round of search
+ *   - asks for the goal (the bound, or the capacity that was asked for): tight heights prune best, and real instances often meet it;
+ *   - bisects between the goal and the best height known;
+ *   - and the next round has twice the nodes.
+ * Each question is a series of restarts with node limits 1, 1, 2, 1, 1, 2, 4 ... times 2n (Luby, Sinclair and Zuckerman 1993), each
+ * with another recipe: an order, some noise, and the blame that sections got in earlier restarts (pack_exact.c).
+ *
+ * Parts too large for the exact search are improved by greedy runs instead, in which the buffers that stick out move to the front.
+ *
+ * Deterministic as long as the clock does not end the search: the noise has a fixed seed, limits count work. The clock is read
+ * between restarts only. Everything is freed before return; nothing is shared between calls. */
 #include "plan/pack.h"
-#include "core/size.h"
 
+#include "core/size.h"
+#include "os/os.h"
+
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+
+/* A whole command with these has to answer within half a second. */
+#define DEFAULT_SECONDS 0.4
+#define DEFAULT_GREEDY_STEPS 400000000ull
+
+typedef struct part_state {
+    const plim__pack_part *part;
+    int64_t *offset;    /* (n) of the best packing */
+    int64_t height;     /* above the part's base */
+    int64_t least;      /* proven: no packing of the part is lower */
+    plim__exact *exact; /* made when first needed */
+    uint32_t restarts;
+    uint64_t quota;     /* nodes for one question of the next round */
+    char method[48];
+} part_state;
+
+typedef struct packer {
+    const plim__alloc *alloc;
+    plim_error *err;
+    plim__pack_parts parts;
+    part_state *state;      /* (parts) */
+    int64_t *offsets;       /* state[].offset points into this */
+    int64_t *trial;         /* (n) offsets of an attempt */
+    plim__order_key *order; /* (n) */
+    plim__pack_slot *slot;       /* (n) */
+    double *blame;          /* (n + 1) sums over sections */
+    int64_t goal;           /* units; a packing this high ends the search */
+    uint64_t random;
+    uint64_t steps, nodes;  /* left */
+    uint64_t start_ns, deadline_ns;
+    uint64_t node_ns;       /* measured; keeps the last restart inside the deadline */
+} packer;
+
+static uint64_t now_ns(void) { return plim__os_linux.clock_ns(plim__os_linux.self); }
+
+static bool out_of_time(const packer *k) { return k->deadline_ns && now_ns() >= k->deadline_ns; }
+
+/* xorshift64*; in [0, 1) */
+static double random_unit(packer *k)
+{
+    k->random ^= k->random >> 12;
+    k->random ^= k->random << 25;
+    k->random ^= k->random >> 27;
+    return (double)((k->random * 2685821657736338717ull) >> 11) * 0x1p-53;
+}
+
+static int64_t total_height(const part_state *s) { return s->part->base + s->height; }
+
+static part_state *highest_part(const packer *k)
+{
+    part_state *top = NULL;
+    for (uint32_t i = 0; i < k->parts.count; i++) {
+        if (!top || total_height(&k->state[i]) > total_height(top)) top = &k->state[i];
+    }
+    return top;
+}
+
+/* ------------------------------------------------------------------------------------------------- greedy */
+
+/* Runs the order that k->order holds and keeps the packing if it is lower than the part's. */
+static bool try_order(packer *k, part_state *s, plim__fit fit, uint64_t *steps)
+{
+    const plim__pack_view *v = &s->part->view;
+    const int64_t height = plim__greedy_place(k->trial, v, k->order, fit, k->slot, s->height, steps);
+    if (height == INT64_MAX) return false;
+    memcpy(s->offset, k->trial, v->n * sizeof *s->offset);
+    s->height = height;
+    return true;
+}
+
+static bool is_done(const packer *k, const part_state *s) { return total_height(s) <= k->goal || s->height == s->least; }
+
+static void run_portfolio(packer *k)
+{
+    for (int kind = 0; kind < PLIM__ORDER_COUNT; kind++) {
+        for (uint32_t i = 0; i < k->parts.count; i++) {
+            part_state *s = &k->state[i];
+            for (int fit = PLIM__FIT_FIRST; fit <= PLIM__FIT_BEST; fit++) {
+                const bool first = kind == 0 && fit == PLIM__FIT_FIRST;
+                if (!first && (is_done(k, s) || k->steps == 0 || out_of_time(k))) continue;
+                uint64_t unlimited = UINT64_MAX;
+                plim__order_fill(k->order, &s->part->view, kind);
+                plim__order_sort(k->order, s->part->view.n);
+                if (!try_order(k, s, fit, first ? &unlimited : &k->steps)) continue;
+                snprintf(s->method, sizeof s->method, "%s, %s fit", plim__order_name(kind), fit == PLIM__FIT_FIRST ? "first" : "best");
+            }
+        }
+    }
+}
+
+/* Settles the part's best packing: every buffer as low as it goes, lowest first. A packing never gets higher by that. */
+static void order_by_offset(packer *k, const plim__pack_view *v, const int64_t *offset)
+{
+    for (uint32_t i = 0; i < v->n; i++) k->order[i] = (plim__order_key){.key = {-(double)offset[i]}, .buffer = i};
+    plim__order_sort(k->order, v->n);
+}
+
+/* One greedy run in which the buffers that stick out of what is wanted come earlier. @return false when no work is left */
+static bool improve_greedy(packer *k, part_state *s)
+{
+    const plim__pack_view *v = &s->part->view;
+    const int64_t wanted = plim__max(s->least, k->goal - s->part->base);
+    const int64_t line = wanted + (int64_t)(random_unit(k) * (double)(s->height - wanted));
+    for (uint32_t i = 0; i < v->n; i++) {
+        const bool out = s->offset[i] + v->size[i] > line;
+        const double place = (double)s->offset[i] * (out ? random_unit(k) : 1);
+        k->order[i] = (plim__order_key){.key = {-place}, .buffer = i};
+    }
+    plim__order_sort(k->order, v->n);
+    if (try_order(k, s, PLIM__FIT_FIRST, &k->steps)) snprintf(s->method, sizeof s->method, "improved %s", "greedy");
+    return k->steps != 0;
+}
+
+/* ------------------------------------------------------------------------------------------- exact search */
+
+/* How a restart makes its order: sections with much blame weigh `blame` times as much as one without, and every key is off by
+ * up to `noise`. No recipe is good for everything; taking turns costs a factor of their number at most. */
+typedef struct recipe {
+    plim__order_kind kind;
+    double blame, noise;
+} recipe;
+
+static const recipe recipes[] = {
+    {PLIM__ORDER_WAT, 20, 0.05}, {PLIM__ORDER_TWA, 20, 0.1}, {PLIM__ORDER_AREA, 0, 0.3},
+    {PLIM__ORDER_TAW, 20, 0.05}, {PLIM__ORDER_WAT, 0, 0.1},  {PLIM__ORDER_AREA, 20, 0.1},
+};
+enum { RECIPES = sizeof recipes / sizeof *recipes };
+
+static uint64_t luby(uint32_t i)
+{
+    for (;;) {
+        uint32_t power = 1;
+        while (power - 1 < i) power *= 2;
+        if (power - 1 == i) return power / 2;
+        i -= power / 2 - 1;
+    }
+}
+
+static void make_order(packer *k, part_state *s, const recipe *r, bool plain)
+{
+    const plim__pack_view *v = &s->part->view;
+    const uint32_t *blame = plim__exact_blame(s->exact);
+    for (uint32_t i = 0; i < v->sections; i++) k->blame[i + 1] = k->blame[i] + blame[i];
+    const double all = k->blame[v->sections] + 1e-9;
+    plim__order_fill(k->order, v, r->kind);
+    for (uint32_t i = 0; i < v->n; i++) {
+        const double share = (k->blame[v->hi[i]] - k->blame[v->lo[i]]) / all;
+        const double noise = plain ? 0 : r->noise * (2 * random_unit(k) - 1);
+        k->order[i].key[0] *= (1 + noise) * (1 + r->blame * share);
+    }
+    plim__order_sort(k->order, v->n);
+    plim__exact_fade(s->exact);
+}
+
+/* Node limit of the next restart, no more than what is left to this question, to the whole search and to the clock. */
+static uint64_t restart_limit(const packer *k, const part_state *s, uint64_t quota)
+{
+    uint64_t limit = 2 * s->part->view.n * luby(s->restarts / RECIPES + 1);
+    if (limit > quota) limit = quota;
+    if (limit > k->nodes) limit = k->nodes;
+    if (!k->deadline_ns) return limit;
+    const uint64_t now = now_ns();
+    const uint64_t left = now < k->deadline_ns ? (k->deadline_ns - now) / k->node_ns : 0;
+    return limit < left ? limit : left;
+}
+
+/* Is there a packing of the part of height `cap` or less? Tries with `quota` nodes. Keeps what it finds. */
+static plim__exact_answer ask(packer *k, part_state *s, int64_t cap, uint64_t quota)
+{
+    const plim__pack_view *v = &s->part->view;
+    for (;;) {
+        const uint64_t limit = restart_limit(k, s, quota);
+        if (limit == 0) return PLIM__EXACT_LIMIT;
+        const recipe *r = &recipes[s->restarts % RECIPES];
+        make_order(k, s, r, s->restarts < RECIPES);
+        s->restarts++;
+        uint64_t left = limit;
+        const uint64_t before = now_ns();
+        const plim__exact_answer answer = plim__exact_solve(s->exact, k->trial, k->order, cap, &left);
+        const uint64_t used = limit - left;
+        if (used) k->node_ns = (now_ns() - before) / used + 1;
+        k->nodes -= used;
+        quota -= used;
+        if (answer == PLIM__EXACT_NONE) s->least = plim__max(s->least, cap + 1);
+        if (answer == PLIM__EXACT_FOUND) {
+            uint64_t unlimited = UINT64_MAX;
+            order_by_offset(k, v, k->trial);
+            s->height = plim__max(s->height, cap) + 1; /* whatever comes of it is taken */
+            try_order(k, s, PLIM__FIT_FIRST, &unlimited);
+            snprintf(s->method, sizeof s->method, "exact search, %s", plim__order_name(r->kind));
+        }
+        if (answer != PLIM__EXACT_LIMIT) return answer;
+    }
+}
+
+/* @return false when no work is left */
+static bool search_round(packer *k, part_state *s)
+{
+    const int64_t goal = plim__max(s->least, k->goal - s->part->base);
+    const uint64_t quota = s->quota;
+    s->quota *= 2;
+    if (ask(k, s, goal, 4 * quota) == PLIM__EXACT_FOUND) return true;
+    if (goal > s->least && ask(k, s, s->least, quota) == PLIM__EXACT_FOUND) return true;
+    const int64_t step = plim__max(1, s->part->view.bound >> 14);
+    int64_t failed = plim__max(goal, s->least - 1);
+    while (s->height - failed > step && k->nodes && !out_of_time(k)) {
+        const int64_t middle = failed + (s->height - failed) / 2;
+        if (ask(k, s, middle, quota) != PLIM__EXACT_FOUND) failed = middle;
+    }
+    return k->nodes && !out_of_time(k);
+}
+
+static plim_status search(packer *k)
+{
+    for (;;) {
+        part_state *s = highest_part(k);
+        if (!s || is_done(k, s) || k->nodes == 0) return PLIM_OK;
+        bool more;
+        if (s->part->view.n > PLIM__EXACT_MAX) {
+            more = improve_greedy(k, s) && !out_of_time(k);
+        } else {
+            if (!s->exact) PLIM_TRY(plim__exact_new(&s->exact, &s->part->view, k->alloc, k->err));
+            more = search_round(k, s);
+        }
+        if (!more) return PLIM_OK;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------- driver */
+
+static plim_status packer_init(packer *k, const plim__pack_view *view, plim_error *err)
+{
+    const plim__alloc *a = k->alloc;
+    const uint64_t n = view->n;
+    PLIM_TRY(plim__pack_parts_init(&k->parts, view, a, err));
+    k->state = plim__new(a, k->parts.count, sizeof *k->state, err);
+    k->offsets = plim__new(a, n, sizeof *k->offsets, err);
+    k->trial = plim__new(a, n, sizeof *k->trial, err);
+    k->order = plim__new(a, n, sizeof *k->order, err);
+    k->slot = plim__new(a, n, sizeof *k->slot, err);
+    k->blame = plim__new(a, n + 1, sizeof *k->blame, err);
+    if (!k->state || !k->offsets || !k->trial || !k->order || !k->slot || !k->blame) return PLIM_E_NOMEM;
+    int64_t *offset = k->offsets;
+    for (uint32_t i = 0; i < k->parts.count; i++) {
+        const plim__pack_part *p = &k->parts.part[i];
+        k->state[i] = (part_state){.part = p, .offset = offset, .height = INT64_MAX - p->base, .least = p->view.bound,
+                                   .quota = 4 * (uint64_t)p->view.n};
+        offset += p->view.n;
+    }
+    return PLIM_OK;
+}
+
+static void packer_drop(packer *k)
+{
+    for (uint32_t i = 0; k->state && i < k->parts.count; i++) plim__exact_free(&k->state[i].exact, k->alloc);
+    plim__free(k->alloc, k->blame);
+    plim__free(k->alloc, k->slot);
+    plim__free(k->alloc, k->order);
+    plim__free(k->alloc, k->trial);
+    plim__free(k->alloc, k->offsets);
+    plim__free(k->alloc, k->state);
+    plim__pack_parts_drop(&k->parts, k->alloc);
+}
+
+static void write_back(plim_buffer *buf, const packer *k, const plim__pack_view *view)
+{
+    for (uint32_t i = 0; i < view->n; i++) {
+        if (k->parts.floor_offset[i] >= 0) buf[view->source[i]].offset = (uint64_t)k->parts.floor_offset[i] * view->unit;
+    }
+    for (uint32_t p = 0; p < k->parts.count; p++) {
+        const part_state *s = &k->state[p];
+        for (uint32_t i = 0; i < s->part->view.n; i++) {
+            const uint32_t source = view->source[s->part->view.source[i]];
+            buf[source].offset = (uint64_t)(s->part->base + s->offset[i]) * view->unit;
+        }
+    }
+}
+
+/* The height is what the last byte needs: rounding to the alignment adds nothing above the topmost buffer. */
+static void fill_result(plim_pack_result *res, const packer *k, const plim__pack_view *view, const plim_buffer *buf, uint32_t count,
+                        uint64_t capacity)
+{
+    const part_state *s = highest_part(k);
+    *res = (plim_pack_result){.bound = (uint64_t)view->bound * view->unit};
+    for (uint32_t i = 0; i < count; i++) {
+        if (buf[i].size && buf[i].offset + buf[i].size > res->height) res->height = buf[i].offset + buf[i].size;
+    }
+    if (res->bound > res->height) res->bound = res->height; /* the bound counts the rounding of the topmost buffer */
+    res->proven = !s || total_height(s) <= view->bound || s->height == s->least;
+    res->fits = capacity == 0 || res->height <= capacity;
+    snprintf(res->method, sizeof res->method, "%s", s && s->method[0] ? s->method : "stacked");
+    res->seconds = (double)(now_ns() - k->start_ns) * 1e-9;
+}
 
 plim__pack_effort plim__pack_effort_quick(void)
 {
-    return (plim__pack_effort){.greedy_steps = 10000000};
+    return (plim__pack_effort){.greedy_steps = 8000000, .search_nodes = 0, .seconds = 0};
 }
 
-static bool before(const plim_buffer *a, const plim_buffer *b, int order)
+plim_status plim__pack(plim_buffer *buf, uint32_t count, const plim_pack_options *opt, const plim__pack_effort *effort,
+                       plim_pack_result *res, const plim__alloc *a, plim_error *err)
 {
-    const uint64_t wa = (uint64_t)(a->upper - a->lower), wb = (uint64_t)(b->upper - b->lower);
-    if (order == 0 && a->size != b->size) return a->size > b->size;
-    if (order == 1 && wa != wb) return wa > wb;
-    return a->lower < b->lower;
-}
-
-static uint64_t place(plim_buffer *buf, const uint32_t *seq, uint32_t n)
-{
-    uint64_t height = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        plim_buffer *x = &buf[seq[i]];
-        x->offset = 0;
-        for (bool moved = true; moved;) {
-            moved = false;
-            for (uint32_t j = 0; j < i; j++) {
-                const plim_buffer *y = &buf[seq[j]];
-                const bool alive = x->lower < y->upper && y->lower < x->upper;
-                if (!alive || x->offset >= y->offset + y->size || y->offset >= x->offset + x->size) continue;
-                x->offset = y->offset + y->size;
-                moved = true;
-            }
-        }
-        height = x->offset + x->size > height ? x->offset + x->size : height;
+    const uint64_t alignment = opt ? opt->alignment : 0, capacity = opt ? opt->capacity : 0;
+    packer k = {.alloc = a, .err = err, .random = 0x9e3779b97f4a7c15ull, .steps = effort->greedy_steps, .nodes = effort->search_nodes,
+                .start_ns = now_ns(), .node_ns = 1000};
+    if (effort->seconds > 0) k.deadline_ns = k.start_ns + (uint64_t)(effort->seconds * 1e9);
+    plim__pack_view view;
+    PLIM_TRY(plim__pack_view_init(&view, buf, count, alignment, a, err));
+    k.goal = view.bound;
+    if (capacity && capacity / view.unit > (uint64_t)view.bound) k.goal = (int64_t)plim__min(INT64_MAX, (int64_t)(capacity / view.unit));
+    plim_status status = packer_init(&k, &view, err);
+    if (status == PLIM_OK) {
+        run_portfolio(&k);
+        status = search(&k);
     }
-    return height;
-}
-
-static uint64_t bound_of(const plim_buffer *buf, uint32_t n)
-{
-    uint64_t bound = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t load = 0;
-        for (uint32_t j = 0; j < n; j++)
-            if (buf[j].lower <= buf[i].lower && buf[i].lower < buf[j].upper) load += buf[j].size;
-        bound = load > bound ? load : bound;
+    if (status == PLIM_OK) {
+        for (uint32_t i = 0; i < count; i++) buf[i].offset = 0;
+        write_back(buf, &k, &view);
+        if (res) fill_result(res, &k, &view, buf, count, capacity);
     }
-    return bound;
-}
-
-plim_status plim__pack(plim_buffer *buf, uint32_t n, const plim_pack_options *opt, const plim__pack_effort *effort, plim_pack_result *res,
-                       const plim__alloc *a, plim_error *err)
-{
-    (void)effort;
-    const uint64_t align = opt->alignment ? opt->alignment : 1;
-    uint32_t *seq = plim__new(a, n, sizeof *seq, err);
-    plim_buffer *work = plim__new(a, n, sizeof *work, err);
-    const plim_status status = seq && work ? PLIM_OK : PLIM_E_NOMEM;
-    *res = (plim_pack_result){.fits = true};
-    for (int order = 0; order < 3 && status == PLIM_OK; order++) {
-        memcpy(work, buf, n * sizeof *work);
-        for (uint32_t i = 0; i < n; i++) {
-            work[i].size = plim__round_up(buf[i].size, align);
-            seq[i] = i;
-            for (uint32_t j = i; j > 0 && before(&work[seq[j]], &work[seq[j - 1]], order); j--) {
-                const uint32_t swap = seq[j];
-                seq[j] = seq[j - 1];
-                seq[j - 1] = swap;
-            }
-        }
-        const uint64_t height = place(work, seq, n);
-        res->bound = bound_of(work, n);
-        if (order > 0 && height >= res->height) continue;
-        res->height = height;
-        for (uint32_t i = 0; i < n; i++) buf[i].offset = work[i].offset;
-    }
-    plim__free(a, seq);
-    plim__free(a, work);
+    packer_drop(&k);
+    plim__pack_view_drop(&view, a);
     return status;
+}
+
+plim_status plim_pack(plim_buffer *buf, uint32_t count, const plim_pack_options *opt, plim_pack_result *res, const plim_settings *set,
+                      plim_error *err)
+{
+    const double seconds = opt ? opt->seconds : 0;
+    PLIM_FAIL_IF(count && !buf, err, PLIM_E_INVALID, "no buffers given");
+    PLIM_FAIL_IF(!(seconds >= 0 && seconds < 1e9), err, PLIM_E_INVALID, "a search cannot take %g seconds", seconds);
+    const plim__alloc a = plim__alloc_from(set);
+    const plim__pack_effort effort = {.greedy_steps = DEFAULT_GREEDY_STEPS, .search_nodes = UINT64_MAX,
+                                      .seconds = seconds > 0 ? seconds : DEFAULT_SECONDS};
+    return plim__pack(buf, count, opt, &effort, res, &a, err);
 }

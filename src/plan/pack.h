@@ -41,7 +41,7 @@ typedef struct plim__pack_view {
     int64_t *size;    /* (n) units, at least 1 */
     int64_t *width;   /* (n) upper - lower: the lifetime in the caller's time */
     int64_t *total;   /* (n) the largest load of the sections that a buffer is alive in */
-    int64_t *load;    /* (sections + 1) units alive; 0 behind the last */
+    int64_t *load;    /* (sections) units alive; one more behind the last is scratch */
     uint32_t *source; /* (n) number in the caller's array */
     int64_t bound;    /* the largest load: no packing is lower */
     uint64_t unit;    /* bytes */
@@ -100,10 +100,10 @@ void plim__order_sort(plim__order_key *order, uint32_t n);
 typedef enum plim__fit { PLIM__FIT_FIRST, PLIM__FIT_BEST } plim__fit;
 
 /** A buffer that has its place. */
-typedef struct plim__slot {
+typedef struct plim__pack_slot {
     int64_t offset, top;
     int32_t lo, hi;
-} plim__slot;
+} plim__pack_slot;
 
 /** Places buffers one by one, each in the lowest gap that holds it (first fit) or the smallest such gap (best fit). O(n^2) at worst.
  *  @param offset  (n) out, units
@@ -111,7 +111,7 @@ typedef struct plim__slot {
  *  @param below   gives up as soon as the height reaches this
  *  @param steps   in: how many may be taken; out: how many are left, 0 when it gave up for that
  *  @return the height, or INT64_MAX when it gave up */
-int64_t plim__greedy_place(int64_t *offset, const plim__pack_view *v, const plim__order_key *order, plim__fit fit, plim__slot *slot,
+int64_t plim__greedy_place(int64_t *offset, const plim__pack_view *v, const plim__order_key *order, plim__fit fit, plim__pack_slot *slot,
                            int64_t below, uint64_t *steps);
 
 /* ---- pack_exact.c ---- */

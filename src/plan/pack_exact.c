@@ -7,7 +7,7 @@
  * A node is cut off when
  *   - some section cannot hold what is still to come: the lowest unplaced buffer of a section lies at `low`, and the section's
  *     unplaced sizes together exceed cap - low. One witness per section is remembered, as SAT solvers watch a literal: as long
- *     as it is unplaced and low enough, the section needs no look;
+ *     as it is unplaced and low enough, the section needs no look. The same for what must go above the newest top;
  *   - the next offset exceeds cap - (largest unplaced total of a section): all of those must still go above it;
  *   - the next offset is at or above the top that some unplaced buffer could have had: that buffer could slide below (dominance);
  *   - the buffer just tried has no unplaced buffer above it: trying another in its stead changes nothing (hatless);
@@ -18,6 +18,9 @@
  * All of a node's state is three int32 arrays and a trail of (buffer, old minimum). A pair of overlapping buffers raises a minimum
  * at most once on a path, so the number of such pairs bounds the trail, and nothing is allocated during a search.
  *
+ * The section that ends a branch is blamed. Orders that look at the blame first (pack.c) find packings with some tens of thousands
+ * of nodes where blind restarts take millions: it is the weighted-degree heuristic of constraint solvers.
+ *
  * Sizes beyond 31 bits are rounded up to 2^shift units. The packing found is then settled again with the true sizes, which only
  * lowers it. Depth of recursion: one frame per buffer. A plim__exact serves one thread. */
 #include "plan/pack.h"
@@ -27,7 +30,7 @@
 #include <string.h>
 
 #define NEVER (INT32_MAX / 2)
-#define UNITS_MAX (1 << 29)
+#define LOAD_MAX (1 << 29) /* NEVER plus a size still fits */
 
 typedef struct trail_entry {
     int32_t buffer, min;
@@ -47,14 +50,16 @@ struct plim__exact {
     int32_t *twin;       /* (n) the twin that must be placed first, or -1; depends on rank */
     int32_t *twin_group; /* (n) buffers of equal lifetime and size share a number */
     int32_t *twin_last;  /* (n) scratch */
-    int32_t *by_rank;    /* (n) scratch */
+    int32_t *rank;       /* (n) place in the order */
+    int32_t *by_rank;    /* (n) the buffer at a place */
     int32_t *first;      /* (sections + 1) index of the first buffer born in or after a section */
     int32_t *member_at;  /* (sections + 1) into member */
     int32_t *member;     /* the buffers alive in each section */
     int32_t *total_all;  /* (sections) sum of sizes */
     int32_t *cut_all;    /* (sections) buffers that span the border above this section */
 
-    const int32_t *rank;
+    uint32_t *blame;     /* (sections) */
+
     int32_t cap;
     int32_t *min;        /* (n) lowest offset possible, NEVER once placed */
     int32_t *place;      /* (n) offset of a placed buffer */
@@ -84,11 +89,11 @@ static uint32_t count_pairs(const plim__pack_view *v)
     return pairs;
 }
 
-/* Rounding up adds less than one unit per buffer, so a load of UNITS_MAX / 2 - n stays below UNITS_MAX / 2. */
+/* Rounding up adds less than one unit per buffer, so loads stay below LOAD_MAX. */
 static void scale_sizes(plim__exact *x)
 {
     const plim__pack_view *v = x->view;
-    while ((v->bound >> x->shift) + v->n >= UNITS_MAX / 2) x->shift++;
+    while ((v->bound >> x->shift) + v->n >= LOAD_MAX) x->shift++;
     const int64_t round = ((int64_t)1 << x->shift) - 1;
     for (uint32_t i = 0; i < v->n; i++) x->size[i] = (int32_t)((v->size[i] + round) >> x->shift);
 }
@@ -150,15 +155,17 @@ plim_status plim__exact_new(plim__exact **out, const plim__pack_view *view, cons
     const uint64_t n = view->n, sections = view->sections;
     plim__exact *x = plim__new(a, 1, sizeof *x, err);
     if (!x) return PLIM_E_NOMEM;
-    int32_t *p = plim__new(a, 8 * n + 7 * sections + 2 + count_members(view), sizeof *p, err);
+    int32_t *p = plim__new(a, 9 * n + 7 * sections + 2 + count_members(view), sizeof *p, err);
     x->block = p;
     x->trail = plim__new(a, count_pairs(view), sizeof *x->trail, err);
     x->done = plim__new(a, n, sizeof *x->done, err);
-    if (!p || !x->trail || !x->done) {
+    x->blame = plim__new(a, sections, sizeof *x->blame, err);
+    if (!p || !x->trail || !x->done || !x->blame) {
         plim__exact_free(&x, a);
         return PLIM_E_NOMEM;
     }
-    int32_t **const per_buffer[] = {&x->size, &x->reach, &x->twin, &x->twin_group, &x->twin_last, &x->by_rank, &x->min, &x->place};
+    int32_t **const per_buffer[] = {&x->size, &x->reach, &x->twin, &x->twin_group, &x->twin_last,
+                                    &x->rank, &x->by_rank, &x->min, &x->place};
     int32_t **const per_section[] = {&x->total_all, &x->cut_all, &x->total, &x->cut, &x->witness};
     int32_t **const per_border[] = {&x->first, &x->member_at};
     for (size_t k = 0; k < sizeof per_buffer / sizeof *per_buffer; k++, p += n) *per_buffer[k] = p;
@@ -176,6 +183,7 @@ plim_status plim__exact_new(plim__exact **out, const plim__pack_view *view, cons
 void plim__exact_free(plim__exact **x, const plim__alloc *a)
 {
     if (!*x) return;
+    plim__free(a, (*x)->blame);
     plim__free(a, (*x)->done);
     plim__free(a, (*x)->trail);
     plim__free(a, (*x)->block);
@@ -221,10 +229,10 @@ static int32_t highest_choice(const plim__exact *x, span p)
     return top - 1 < x->cap - most ? top - 1 : x->cap - most;
 }
 
-static bool section_possible(plim__exact *x, int32_t s)
+/* Is there an unplaced buffer low enough for all of them to fit on top of it? */
+static bool has_witness(plim__exact *x, int32_t s, int32_t room)
 {
-    const int32_t room = x->cap - x->total[s];
-    if (x->total[s] == 0 || x->min[x->witness[s]] <= room) return true;
+    if (x->min[x->witness[s]] <= room) return true;
     for (int32_t k = x->member_at[s]; k < x->member_at[s + 1]; k++) {
         if (x->min[x->member[k]] <= room) {
             x->witness[s] = x->member[k];
@@ -232,6 +240,33 @@ static bool section_possible(plim__exact *x, int32_t s)
         }
     }
     return false;
+}
+
+/* Units of a section that can only go to `from` or above it. */
+static int32_t units_above(const plim__exact *x, int32_t s, int32_t from)
+{
+    int32_t sum = 0;
+    for (int32_t k = x->member_at[s]; k < x->member_at[s + 1]; k++) {
+        const int32_t b = x->member[k], min = x->min[b];
+        sum += min >= from && min < NEVER ? x->size[b] : 0;
+    }
+    return sum;
+}
+
+/* Can sections `touched` still hold what is to come, after a buffer of sections `own` got the top `top`? Elsewhere than in
+ * `own`, minima were raised to `top` at most, so a section with room above it for everything needs no look. */
+static bool sections_possible(plim__exact *x, span touched, span own, int32_t top)
+{
+    for (int32_t s = touched.lo; s < touched.hi; s++) {
+        const int32_t room = x->cap - x->total[s];
+        const bool inside = s >= own.lo && s < own.hi;
+        if (x->total[s] == 0 || (!inside && room >= top)) continue;
+        if (!has_witness(x, s, room) || (!inside && units_above(x, s, top) > x->cap - top)) {
+            x->blame[s]++;
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Places a buffer and raises what lies above it. False when some buffer or section has no room left; undo() either way. */
@@ -255,11 +290,7 @@ static bool place(plim__exact *x, choice c)
         touched.lo = v->lo[i] < touched.lo ? v->lo[i] : touched.lo;
         touched.hi = v->hi[i] > touched.hi ? v->hi[i] : touched.hi;
     }
-    if (highest > x->cap - top) return false;
-    for (int32_t s = touched.lo; s < touched.hi; s++) {
-        if (!section_possible(x, s)) return false;
-    }
-    return true;
+    return highest <= x->cap - top && sections_possible(x, touched, (span){lo, hi}, top);
 }
 
 /* Takes back the newest placement. */
@@ -324,53 +355,32 @@ static plim__exact_answer search(plim__exact *x, span p, choice last)
 }
 
 /* Of twins the one with the lower rank goes first: link each to the one before it. */
-static void rank_twins(plim__exact *x)
+static void set_ranks(plim__exact *x, const plim__order_key *order)
 {
     const uint32_t n = x->view->n;
-    for (uint32_t i = 0; i < n; i++) {
-        x->by_rank[x->rank[i]] = (int32_t)i;
-        x->twin_last[i] = -1;
-    }
+    for (uint32_t i = 0; i < n; i++) x->twin_last[i] = -1;
     for (uint32_t r = 0; r < n; r++) {
-        const int32_t b = x->by_rank[r], group = x->twin_group[b];
+        const int32_t b = (int32_t)order[r].buffer, group = x->twin_group[b];
+        x->rank[b] = (int32_t)r;
+        x->by_rank[r] = b;
         x->twin[b] = x->twin_last[group];
         x->twin_last[group] = b;
     }
 }
 
-/* Buffers alive in every section can lie at the bottom of any packing: the slabs below and above one can be exchanged. */
-static int32_t place_floor(plim__exact *x)
-{
-    const plim__pack_view *v = x->view;
-    int32_t floor = 0;
-    for (uint32_t i = 0; i < v->n; i++) {
-        if (v->lo[i] != 0 || v->hi[i] != (int32_t)v->sections) continue;
-        x->place[i] = floor;
-        x->min[i] = NEVER;
-        floor += x->size[i];
-        for (uint32_t s = 0; s < v->sections; s++) x->total[s] -= x->size[i];
-        for (uint32_t s = 0; s + 1 < v->sections; s++) x->cut[s]--;
-    }
-    for (uint32_t i = 0; i < v->n; i++) {
-        if (x->min[i] != NEVER) x->min[i] = floor;
-    }
-    return floor;
-}
-
-plim__exact_answer plim__exact_solve(plim__exact *x, int64_t *offset, const int32_t *rank, int64_t cap, uint64_t *nodes)
+plim__exact_answer plim__exact_solve(plim__exact *x, int64_t *offset, const plim__order_key *order, int64_t cap, uint64_t *nodes)
 {
     const plim__pack_view *v = x->view;
     if (cap < v->bound) return PLIM__EXACT_NONE;
-    if ((cap >> x->shift) >= UNITS_MAX) cap = (int64_t)(UNITS_MAX - 1) << x->shift;
-    x->cap = (int32_t)(cap >> x->shift);
-    x->rank = rank;
+    const int64_t units = cap >> x->shift;
+    x->cap = units < NEVER ? (int32_t)units : NEVER - 1;
     x->nodes = *nodes;
     x->trail_n = x->done_n = 0;
-    rank_twins(x);
+    set_ranks(x, order);
     memset(x->min, 0, v->n * sizeof *x->min);
     memcpy(x->total, x->total_all, v->sections * sizeof *x->total);
     memcpy(x->cut, x->cut_all, v->sections * sizeof *x->cut);
-    const choice root = {.buffer = -1, .offset = place_floor(x), .rank = -1};
+    const choice root = {.buffer = -1, .offset = 0, .rank = -1};
     const span whole = {0, (int32_t)v->sections};
     plim__exact_answer answer = search_sides(x, whole, root, whole);
     *nodes = x->nodes;
@@ -378,6 +388,12 @@ plim__exact_answer plim__exact_solve(plim__exact *x, int64_t *offset, const int3
         for (uint32_t i = 0; i < v->n; i++) offset[i] = (int64_t)x->place[i] << x->shift;
     }
     /* With rounded sizes nothing is proven about the true ones. */
-    if (answer == PLIM__EXACT_NONE && x->shift) answer = PLIM__EXACT_LIMIT;
-    return answer;
+    return answer == PLIM__EXACT_NONE && x->shift ? PLIM__EXACT_LIMIT : answer;
+}
+
+const uint32_t *plim__exact_blame(const plim__exact *x) { return x->blame; }
+
+void plim__exact_fade(plim__exact *x)
+{
+    for (uint32_t s = 0; s < x->view->sections; s++) x->blame[s] -= (x->blame[s] + 9) / 10;
 }

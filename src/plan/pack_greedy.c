@@ -54,12 +54,12 @@ static int order_compare(const void *pa, const void *pb)
 void plim__order_sort(plim__order_key *order, uint32_t n) { qsort(order, n, sizeof *order, order_compare); }
 
 /* Where a buffer goes among the `n` placed ones, which are in order of offset. Above all of them when there is no gap. */
-static int64_t find_gap(const plim__slot *slot, uint32_t n, int32_t lo, int32_t hi, int64_t size, plim__fit fit, uint64_t *walked)
+static int64_t find_gap(const plim__pack_slot *slot, uint32_t n, int32_t lo, int32_t hi, int64_t size, plim__fit fit, uint64_t *walked)
 {
     int64_t free_from = 0, best = -1, best_gap = INT64_MAX;
     uint32_t i = 0;
     for (; i < n; i++) {
-        const plim__slot *s = &slot[i];
+        const plim__pack_slot *s = &slot[i];
         if (s->lo >= hi || s->hi <= lo) continue;
         const int64_t gap = s->offset - free_from;
         if (gap >= size && gap < best_gap) {
@@ -73,7 +73,7 @@ static int64_t find_gap(const plim__slot *slot, uint32_t n, int32_t lo, int32_t 
     return best >= 0 ? best : free_from;
 }
 
-static void insert_slot(plim__slot *slot, uint32_t n, plim__slot s)
+static void insert_slot(plim__pack_slot *slot, uint32_t n, plim__pack_slot s)
 {
     uint32_t from = 0, to = n;
     while (from < to) {
@@ -85,7 +85,7 @@ static void insert_slot(plim__slot *slot, uint32_t n, plim__slot s)
     slot[from] = s;
 }
 
-int64_t plim__greedy_place(int64_t *offset, const plim__pack_view *v, const plim__order_key *order, plim__fit fit, plim__slot *slot,
+int64_t plim__greedy_place(int64_t *offset, const plim__pack_view *v, const plim__order_key *order, plim__fit fit, plim__pack_slot *slot,
                            int64_t below, uint64_t *steps)
 {
     int64_t height = 0;
@@ -94,7 +94,7 @@ int64_t plim__greedy_place(int64_t *offset, const plim__pack_view *v, const plim
         uint64_t walked;
         const int64_t at = find_gap(slot, n, v->lo[b], v->hi[b], v->size[b], fit, &walked);
         const int64_t top = at + v->size[b];
-        insert_slot(slot, n, (plim__slot){.offset = at, .top = top, .lo = v->lo[b], .hi = v->hi[b]});
+        insert_slot(slot, n, (plim__pack_slot){.offset = at, .top = top, .lo = v->lo[b], .hi = v->hi[b]});
         offset[b] = at;
         height = top > height ? top : height;
         if (walked >= *steps) {

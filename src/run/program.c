@@ -76,6 +76,31 @@ static plim_status own_value(plim_graph *g, uint32_t *v, plim_error *err)
     return PLIM_OK;
 }
 
+/* The count of a result that is cut to its length (unique), or PLIM__NONE. */
+static uint32_t count_of(const plim_graph *g, uint32_t v)
+{
+    const uint32_t by = g->value[v].node;
+    const bool counted = by != PLIM__NONE && g->node[by].op == PLIM__OP_UNIQUE && g->value[v].out == 0 && g->node[by].attr.i[1];
+    return counted ? g->node[by].out[1] : PLIM__NONE;
+}
+
+/* A value whose length is known only after the run can be an output, and nothing else. */
+static plim_status check_counted(const plim_graph *g, plim_error *err)
+{
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        for (uint32_t k = 0; k < g->node[i].n_in; k++)
+            PLIM_FAIL_IF(count_of(g, g->node[i].in[k]) != PLIM__NONE, err, PLIM_E_UNSUPPORTED,
+                         "the length of unique(x) is known only after the run, so nothing can be computed from it: give it room, as in unique(x, size=1000)");
+    return PLIM_OK;
+}
+
+static plim_status add_output(plim_graph *g, uint32_t v, const char *name, const char *path, plim_error *err)
+{
+    PLIM_TRY(own_value(g, &v, err));
+    const uint32_t count = count_of(g, v);
+    return count == PLIM__NONE ? plim__graph_output(g, v, name, path, err) : plim__graph_output_counted(g, v, count, name, path, err);
+}
+
 /* Which results go where. A list's pieces a0, a1, ... follow the binding of `a`: a path with %d gets their numbers. */
 static plim_status add_outputs(plim_program *prog, const plim__expr_result *res, uint32_t n_res, const plim_binding *out, uint32_t n_out,
                                plim_error *err)
@@ -93,9 +118,7 @@ static plim_status add_outputs(plim_program *prog, const plim__expr_result *res,
             if (strcmp(res[i].name, out[o].name) != 0 && !piece && !last) continue;
             if (out[o].path) snprintf(path, sizeof path, "%.*s%s%s", mark ? (int)(mark - out[o].path) : (int)strlen(out[o].path), out[o].path,
                                       mark ? res[i].name + len : "", mark ? mark + 2 : "");
-            uint32_t v = res[i].value;
-            PLIM_TRY(own_value(g, &v, err));
-            PLIM_TRY(plim__graph_output(g, v, res[i].name, out[o].path ? path : NULL, err));
+            PLIM_TRY(add_output(g, res[i].value, res[i].name, out[o].path ? path : NULL, err));
             found = true;
             bound++;
         }
@@ -104,9 +127,7 @@ static plim_status add_outputs(plim_program *prog, const plim__expr_result *res,
     }
     if (bound > 0) return PLIM_OK;
     for (uint32_t i = n_res ? n_res - 1 : 0; i < n_res; i++) { /* no output asked for: the last statement's value is the answer */
-        uint32_t v = res[i].value;
-        PLIM_TRY(own_value(g, &v, err));
-        PLIM_TRY(plim__graph_output(g, v, res[i].name, NULL, err));
+        PLIM_TRY(add_output(g, res[i].value, res[i].name, NULL, err));
     }
     return PLIM_OK;
 }
@@ -127,6 +148,7 @@ static plim_status build(plim_program *prog, const char *text, const plim_bindin
     uint32_t n_res = 0;
     if (status == PLIM_OK) status = plim__expr_build(prog->graph, text, names, n_in, res, MAX_RESULTS, &n_res, err);
     if (status == PLIM_OK) status = add_outputs(prog, res, n_res, out, n_out, err);
+    if (status == PLIM_OK) status = check_counted(prog->graph, err);
     plim__free(&prog->alloc, names);
     plim__free(&prog->alloc, res);
     return status;

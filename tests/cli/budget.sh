@@ -35,6 +35,6 @@ one() { # case, MiB
 }
 
 for name in $(budget_table | cut -d' ' -f1); do one "$name" 64; done
-for name in f16 mean0 std0 box transpose median0 zscore copies; do one "$name" 6; done
-for name in transpose median0; do one "$name" 256; done
+for name in f16 mean0 std0 box argmax1 zscore copies; do one "$name" 6; done
+for name in transpose median0; do one "$name" 16 && one "$name" 256; done
 finish

@@ -158,7 +158,7 @@ static bytes make_npz(const member *m, size_t n, const options *o)
     put_le(&b, o->zip64 ? UINT32_MAX : dir.n, 4);
     put_le(&b, o->zip64 ? UINT32_MAX : at, 4);
     put_le(&b, o->comment, 2);
-    for (size_t i = 0; i < o->comment; i++) put(&b, "PK\5\6" + i % 4, 1); /* looks like an end record again and again */
+    for (size_t i = 0; i < o->comment; i++) put(&b, &"PK\5\6"[i % 4], 1); /* looks like an end record again and again */
     free(dir.p);
     return b;
 }
