@@ -182,6 +182,17 @@ static void emit_outputs(plim__emit *e, const plim_plan *plan)
     plim__emit_table_end(e);
 }
 
+/* What a script that asked for JSON needs to know when nothing fits. */
+static void emit_refusal(const plim_error *err)
+{
+    static plim__emit e;
+    plim__emit_start(&e, stdout, true, "eval");
+    plim__emit_bytes(&e, "budget_bytes", NULL, err->have);
+    plim__emit_bool(&e, "fits", NULL, false);
+    plim__emit_bytes(&e, "floor_bytes", NULL, err->need);
+    plim__emit_end(&e);
+}
+
 static void print_results(const plim_plan *plan)
 {
     for (uint32_t i = 0; i < plim_plan_result_count(plan); i++) {
@@ -226,6 +237,7 @@ static int run_job(job *j, plim__cli_shared *shared)
         plim__emit_end(&emit);
     }
     if (status == PLIM_OK && !shared->plan_only && !shared->json) print_results(plan);
+    if (status == PLIM_E_BUDGET && shared->json) emit_refusal(&err);
     const int code = status == PLIM_OK ? PLIM__EXIT_OK : plim__cli_fail(&err, j->text);
     plim_plan_free(&plan);
     plim_program_free(&prog);

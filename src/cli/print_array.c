@@ -1,6 +1,7 @@
 #include "cli/print_array.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define FULL_MAX 1000 /* elements that are printed in full */
@@ -24,17 +25,36 @@ static float from_bfloat(uint16_t h)
     return f;
 }
 
-/* The fewest digits that read back to the same number of that precision. */
-static void print_float(FILE *out, double x, int most_digits, bool is_double)
+/* Does `back` read as the same number of a format with `bits` bits after the leading one? */
+static bool same_number(double x, double back, int bits)
 {
-    char text[40];
-    for (int digits = 1; digits <= most_digits; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, x);
-        double back;
-        if (sscanf(text, "%lf", &back) == 1 && (is_double ? back == x : (float)back == (float)x)) break;
+    if (back == x) return true;
+    int exponent;
+    (void)frexp(x, &exponent);
+    return fabs(back - x) < ldexp(0.5, exponent - 1 - bits);
+}
+
+/* The fewest digits that read back to the same number of that precision; no exponent where Python would write none. */
+static void print_float(FILE *out, double x, int bits)
+{
+    if (!isfinite(x)) {
+        fputs(isnan(x) ? "nan" : x > 0 ? "inf" : "-inf", out);
+        return;
+    }
+    char text[64] = "0";
+    int digits = 0;
+    for (double back = NAN; digits < 17 && !same_number(x, back, bits);) {
+        snprintf(text, sizeof text, "%.*e", digits++, x);
+        back = strtod(text, NULL);
+    }
+    const int power = atoi(strchr(text, 'e') ? strchr(text, 'e') + 1 : "0");
+    if (power >= -4 && power < 16) {
+        const int decimals = digits - 1 - power;
+        snprintf(text, sizeof text, "%.*f", decimals > 1 ? decimals : 1, strtod(text, NULL));
+    } else {
+        snprintf(text, sizeof text, "%.*e", digits - 1, x);
     }
     fputs(text, out);
-    if (isfinite(x) && !strpbrk(text, ".e")) fputs(".0", out);
 }
 
 static void print_element(FILE *out, plim_dtype dtype, const void *p)
@@ -50,10 +70,10 @@ static void print_element(FILE *out, plim_dtype dtype, const void *p)
     case PLIM_I16: fprintf(out, "%d", GET(int16_t)); break;
     case PLIM_I32: fprintf(out, "%d", GET(int32_t)); break;
     case PLIM_I64: fprintf(out, "%lld", (long long)GET(int64_t)); break;
-    case PLIM_F16: print_float(out, from_half(GET(uint16_t)), 5, false); break;
-    case PLIM_BF16: print_float(out, from_bfloat(GET(uint16_t)), 4, false); break;
-    case PLIM_F32: print_float(out, GET(float), 9, false); break;
-    case PLIM_F64: print_float(out, GET(double), 17, true); break;
+    case PLIM_F16: print_float(out, from_half(GET(uint16_t)), 10); break;
+    case PLIM_BF16: print_float(out, from_bfloat(GET(uint16_t)), 7); break;
+    case PLIM_F32: print_float(out, (double)GET(float), 23); break;
+    case PLIM_F64: print_float(out, GET(double), 52); break;
     default: break;
     }
 #undef GET

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MAX_INPUTS 256
@@ -101,6 +102,20 @@ static plim_status add_output(plim_graph *g, uint32_t v, const char *name, const
     return count == PLIM__NONE ? plim__graph_output(g, v, name, path, err) : plim__graph_output_counted(g, v, count, name, path, err);
 }
 
+/* Where the results of the last statement begin: a list's pieces are name0, name1, ... in a row. */
+static uint32_t last_statement(const plim__expr_result *res, uint32_t n)
+{
+    uint32_t first = n ? n - 1 : 0;
+    for (; first > 0; first--) {
+        const size_t len = strcspn(res[first].name, "0123456789");
+        char before[sizeof res->name + 12];
+        const long number = strtol(res[first].name + len, NULL, 10);
+        snprintf(before, sizeof before, "%.*s%ld", (int)len, res[first].name, number - 1);
+        if (res[first].name[len] == 0 || number == 0 || strcmp(before, res[first - 1].name) != 0) break;
+    }
+    return first;
+}
+
 /* Which results go where. A list's pieces a0, a1, ... follow the binding of `a`: a path with %d gets their numbers. */
 static plim_status add_outputs(plim_program *prog, const plim__expr_result *res, uint32_t n_res, const plim_binding *out, uint32_t n_out,
                                plim_error *err)
@@ -126,9 +141,8 @@ static plim_status add_outputs(plim_program *prog, const plim__expr_result *res,
                      n_res > 1 && !strcmp(res[n_res - 1].name, "") ? "" : " (a list's pieces need a path with %d)");
     }
     if (bound > 0) return PLIM_OK;
-    for (uint32_t i = n_res ? n_res - 1 : 0; i < n_res; i++) { /* no output asked for: the last statement's value is the answer */
+    for (uint32_t i = last_statement(res, n_res); i < n_res; i++) /* no output asked for: the last statement's value is the answer */
         PLIM_TRY(add_output(g, res[i].value, res[i].name, NULL, err));
-    }
     return PLIM_OK;
 }
 
