@@ -88,8 +88,10 @@ static plim__edge_scratch scratch_of(const worker *w) { return (plim__edge_scrat
 
 /* -------------------------------------------------------------------------------------------------------- reading */
 
-static plim_status file_ended(const plim__io_file *f, uint64_t end, uint64_t need, plim_error *err)
+static plim_status file_ended(const plim__os *os, const plim__io_file *f, uint64_t end, uint64_t need, plim_error *err)
 {
+    plim__stat now = {0};
+    if (os->stat(os->self, f->fd, &now) == 0 && now.size < end) end = now.size; /* it may end well before the place that was asked for */
     if (err->code == PLIM_OK) {
         err->offset = err->have = end;
         err->need = need;
@@ -110,7 +112,7 @@ static plim_status read_full(const worker *w, const plim__io_file *f, uint8_t *d
         atomic_fetch_add_explicit(&w->io->read, (uint64_t)got, memory_order_relaxed);
         const uint64_t end = done + (uint64_t)got;
         if (end >= need) break;
-        if (got == 0 || end == last) return file_ended(f, off + end, off + need, err);
+        if (got == 0 || end == last) return file_ended(os, f, off + end, off + need, err);
         last = end;
         done = f->direct ? plim__round_down(end, ALIGN) : end;
     }

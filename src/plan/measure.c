@@ -223,7 +223,7 @@ static uint64_t measure_block(plim__measure *m, const plim_plan *plan, const pli
         int64_t len[PLIM__MAX_AXES];
         for (uint32_t a = 0; a < n->axes.n; a++)
             len[a] = plim__min(plim__range_len(m->block.axis[n->axis0 + a]) + slack_of(m, n->axes.axis[a].extent), n->axes.axis[a].extent);
-        const uint64_t bytes = plim__round_up(row->scratch(g, node, len, s->pool ? plan->threads : 1), 64);
+        const uint64_t bytes = plim__round_up(row->scratch(g, node, len, s->pool ? plan->pool_threads : 1), 64);
         if (bytes > m->scratch[stage]) m->scratch[stage] = bytes;
     }
     return mark;

@@ -114,7 +114,7 @@ static void nothing(void *arg, uint64_t i, uint32_t worker)
 static plim_status measure_baseline(plim_plan *plan, plim_error *err)
 {
     plim__parallel(plan->threads, plan->threads, nothing, NULL);
-    if (uses_gemm(plan->graph)) plim__gemm_warm(plan->threads);
+    if (uses_gemm(plan->graph)) plim__gemm_warm(plan->pool_threads);
     uint64_t peak;
     PLIM_TRY(plim__resident_read(&plan->facts.baseline_bytes, &peak, plan->os, err));
     plan->facts.extras_bytes = EXTRAS_FIXED + (plan->threads + 4) * EXTRAS_PER_THREAD;
@@ -200,6 +200,8 @@ plim_status plim__plan_new_by(plim_plan **out, const plim_graph *g, const plim_s
     plan->prefer = prefer;
     const uint64_t start = os->clock_ns(os->self);
     plan->threads = set->threads ? set->threads : plim__cpu_count(os);
+    const uint32_t cpus = plim__cpu_count(os);
+    plan->pool_threads = plan->threads < cpus ? plan->threads : cpus;
     plan->home = plim__new(&a, g->n_values, sizeof *plan->home, err);
     plim_status status = plan->home ? fill_plan(plan, err) : PLIM_E_NOMEM;
     plan->facts.plan_seconds = (double)(os->clock_ns(os->self) - start) * 1e-9;

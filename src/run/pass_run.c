@@ -388,7 +388,7 @@ static void run_node(pass_run *r, const plim__pnode *n, uint32_t thread)
     if (atomic_load_explicit(&r->broken, memory_order_relaxed)) return;
     const plim__call call = {.graph = r->g, .node = node, .in = w->in, .out = out, .axis = axis,
                              .scratch = s->slot == PLIM__NONE ? NULL : (char *)slot_at(r, s->slot, thread) + s->scratch_offset,
-                             .threads = s->pool ? r->plan->threads : 1};
+                             .threads = s->pool ? r->plan->pool_threads : 1};
     if (row->init && !n->accumulates && !blocks_combine(r, n)) row->init(&call);
     if (!empty_part(n, axis)) row->run(&call);
 }

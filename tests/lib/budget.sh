@@ -65,7 +65,12 @@ budget_judge() {
     *) set -- "$budget_folder/out.npy" ;;
     esac
     eval "budget_first=\$budget_${budget_inputs%% *}"
-    "$PYTHON" "$budget_lib/array_check.py" "$budget_name" "$budget_folder" "$budget_first" "$@" 2>&1
+    # Bits that were compared with NumPy's once need not be compared again.
+    budget_known=$budget_folder/known-$budget_name-$(stat -c %s-%Y "$budget_first")
+    budget_sum=$(cat "$@" | sha1sum)
+    [ "$budget_sum" != "$(cat "$budget_known" 2>/dev/null)" ] || return 0
+    budget_differs=$("$PYTHON" "$budget_lib/array_check.py" "$budget_name" "$budget_folder" "$budget_first" "$@" 2>&1)
+    if [ -z "$budget_differs" ]; then echo "$budget_sum" >"$budget_known"; else echo "$budget_differs"; fi
 }
 
 # budget_case NAME BYTES: sets $budget_why (empty: passed), $budget_row (a line of the table below budget_head) and $budget_at (the bytes it ran in: the
