@@ -1,0 +1,17 @@
+#!/bin/sh
+# The example programs: they do what their heads say.
+. "$(dirname "$0")/../lib/cli.sh"
+: "${BUILD:?the build folder}"
+
+"$PLIMSOLL" eval 'f32(reshape(arange(12000), (120, 100)) % 17)' -o x.npy --quiet || exit 99
+
+expect_match 'eval: a mean inside a budget' 0 '^planned peak' "$BUILD/example-eval" 'mean(x, 0)' x.npy m.npy 64M
+expect 'eval: and it is right' 0 "$PLIMSOLL" eval 'max(abs(m - mean(x, 0)))' x=x.npy m=m.npy --quiet <<'OUT'
+0.0
+OUT
+expect_error 'eval: a budget that is too small' 3 'smallest budget that works' "$BUILD/example-eval" 'mean(x, 0)' x.npy none.npy 1M
+expect_match 'tiles: a smoothing of one'"'"'s own' 0 . "$BUILD/example-tiles" x.npy y.npy 64M
+expect 'tiles: equals box(x, 3) away from the border' 0 "$PLIMSOLL" eval 'max(abs(y - box(x, 3))[1:-1, 1:-1]) < 1e-5' x=x.npy y=y.npy --quiet <<'OUT'
+True
+OUT
+finish
