@@ -351,7 +351,7 @@ static plim_status parse_list(parser *p, plim__token_kind until, uint32_t *out)
 static plim_status check_target(parser *p, uint32_t target, bool inside)
 {
     const plim__ast_node *t = &p->ast->node[target];
-    if (t->kind == PLIM__AST_TUPLE && !inside) {
+    if (t->kind == PLIM__AST_TUPLE && !inside && t->first != PLIM__AST_NONE) {
         for (uint32_t c = t->first; c != PLIM__AST_NONE; c = p->ast->node[c].next) PLIM_TRY(check_target(p, c, true));
         return PLIM_OK;
     }

@@ -30,6 +30,7 @@ void plim__graph_free(plim_graph **gp)
     plim__free(&a, g->node);
     plim__free(&a, g->source);
     plim__free(&a, g->output);
+    plim__free(&a, g->seen);
     plim__free(&a, g);
     *gp = NULL;
 }
@@ -92,19 +93,57 @@ plim_status plim__graph_const(plim_graph *g, plim_dtype dtype, const plim_shape 
     return status;
 }
 
-static uint32_t find_node(const plim_graph *g, uint32_t op, const uint32_t *in, uint32_t n_in, const plim__attr *attr)
+static uint64_t hash_bytes(uint64_t h, const void *p, size_t n)
 {
-    for (uint32_t i = 0; i < g->n_nodes; i++) {
-        const plim__node *n = &g->node[i];
-        if (n->op == op && n->n_in == n_in && memcmp(n->in, in, n_in * sizeof *in) == 0 && memcmp(&n->attr, attr, sizeof *attr) == 0)
-            return i;
-    }
-    return PLIM__NONE;
+    const uint8_t *b = p; /* FNV-1a */
+    for (size_t i = 0; i < n; i++) h = (h ^ b[i]) * 0x100000001b3u;
+    return h;
+}
+
+static uint64_t hash_node(const plim__node *n)
+{
+    uint64_t h = hash_bytes(0xcbf29ce484222325u, &n->op, sizeof n->op);
+    h = hash_bytes(h, n->in, n->n_in * sizeof *n->in);
+    return hash_bytes(h, &n->attr, sizeof n->attr);
+}
+
+static bool same_node(const plim__node *a, const plim__node *b)
+{
+    return a->op == b->op && a->n_in == b->n_in && memcmp(a->in, b->in, a->n_in * sizeof *a->in) == 0 && memcmp(&a->attr, &b->attr, sizeof a->attr) == 0;
+}
+
+/* Where the node is in the table, or where it would go. */
+static uint32_t *place_of(const plim_graph *g, const plim__node *n)
+{
+    uint32_t i = (uint32_t)hash_node(n) & (g->cap_seen - 1);
+    while (g->seen[i] != PLIM__NONE && !same_node(&g->node[g->seen[i]], n)) i = (i + 1) & (g->cap_seen - 1);
+    return &g->seen[i];
+}
+
+static uint32_t find_node(const plim_graph *g, const plim__node *n)
+{
+    return g->cap_seen ? *place_of(g, n) : PLIM__NONE;
+}
+
+/* Room for one more node in the table, which is never more than half full. */
+static plim_status grow_seen(plim_graph *g, plim_error *err)
+{
+    if (2 * (g->n_nodes + 1) <= g->cap_seen) return PLIM_OK;
+    const uint32_t cap = g->cap_seen ? 2 * g->cap_seen : 64;
+    uint32_t *seen = plim__new(&g->alloc, cap, sizeof *seen, err);
+    if (!seen) return PLIM_E_NOMEM;
+    memset(seen, 0xff, cap * sizeof *seen);
+    plim__free(&g->alloc, g->seen);
+    g->seen = seen;
+    g->cap_seen = cap;
+    for (uint32_t i = 0; i < g->n_nodes; i++) *place_of(g, &g->node[i]) = i;
+    return PLIM_OK;
 }
 
 static plim_status append_node(plim_graph *g, plim__node *n, const plim__type *type, plim_error *err)
 {
     PLIM_TRY(plim__grow(&g->alloc, (void **)&g->node, &g->cap_nodes, g->n_nodes + 1, sizeof *g->node, err));
+    PLIM_TRY(grow_seen(g, err));
     const uint32_t values_before = g->n_values;
     for (uint32_t j = 0; j < n->n_out; j++) {
         plim__value v = {.kind = PLIM__VALUE_NODE, .dtype = type[j].dtype, .shape = type[j].shape, .node = g->n_nodes, .out = j,
@@ -116,6 +155,7 @@ static plim_status append_node(plim_graph *g, plim__node *n, const plim__type *t
             return status;
         }
     }
+    *place_of(g, n) = g->n_nodes;
     g->node[g->n_nodes++] = *n;
     return PLIM_OK;
 }
@@ -137,7 +177,7 @@ plim_status plim__graph_apply(plim_graph *g, uint32_t op, const uint32_t *in, ui
     plim_status status = row->infer(g, &n, type, err);
     uint32_t id = PLIM__NONE;
     if (status == PLIM_OK) {
-        id = find_node(g, op, n.in, n_in, &n.attr);
+        id = find_node(g, &n);
         if (id == PLIM__NONE) {
             status = append_node(g, &n, type, err);
             if (status == PLIM_OK) id = g->n_nodes - 1;

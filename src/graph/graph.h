@@ -67,6 +67,7 @@ typedef struct plim_graph {
     plim__node *node;     uint32_t n_nodes, cap_nodes;
     plim__source *source; uint32_t n_sources, cap_sources;
     plim__output *output; uint32_t n_outputs, cap_outputs;
+    uint32_t *seen;       uint32_t cap_seen; /* open-addressed table of nodes by what they are: equal applications are found, not searched */
 } plim_graph;
 
 plim_status plim__graph_new(plim_graph **out, plim__alloc alloc, plim_error *err);

@@ -43,7 +43,7 @@ void plim__pass_cost(plim__measure *m, const plim_plan *plan, const plim__pass *
         const plim__pvalue *v = &p->value[s->index];
         plim__io_file made;
         const plim__io_file *f = plim__pvalue_file(plan, v, &made);
-        const plim__region *box = v->role == PLIM__ROLE_READ || v->role == PLIM__ROLE_WRITE ? &m->tile.region[s->index] : &m->slot[v->slot].box;
+        const plim__region *box = &m->slot[v->slot].box; /* the largest: the first tile of a short dimension may be empty */
         const double bytes = (double)plim__region_count(box) * f->element;
         requests += (double)plim__io_run_count(f, box) * trips;
         *(s->kind == PLIM__STEP_READ ? &reads : &writes) += bytes * trips;

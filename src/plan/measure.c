@@ -89,6 +89,14 @@ static plim__range trip(const plim__loop *l, int64_t i)
     return (plim__range){i * l->tile, plim__min((i + 1) * l->tile, l->extent)};
 }
 
+/* Does loop l ever stand elsewhere than at its whole extent: cut into tiles, or a tile of it into blocks? */
+static bool loop_moves(const plim__pass *p, int l)
+{
+    bool moves = l >= 0 && (uint32_t)l < p->n_cut;
+    for (uint32_t i = 0; i < p->n_stages && !moves; i++) moves = l >= 0 && p->stage[i].split == l && p->stage[i].blocks > 1;
+    return moves;
+}
+
 /* Notes where the pass divides with a remainder: a part of a root whose extent is not its loop's, a read of several to one. */
 static void find_rounding(plim__measure *m, const plim_graph *g, const plim__pass *p)
 {
@@ -98,7 +106,7 @@ static void find_rounding(plim__measure *m, const plim_graph *g, const plim__pas
         const plim__node *node = &g->node[n->node];
         int64_t least = INT64_MAX;
         for (uint32_t a = 0; a < n->axes.n; a++)
-            if (n->root && n->bind[a] >= 0 && n->axes.axis[a].extent != p->loop[n->bind[a]].extent) least = plim__min(least, n->axes.axis[a].extent);
+            if (n->root && loop_moves(p, n->bind[a]) && n->axes.axis[a].extent != p->loop[n->bind[a]].extent) least = plim__min(least, n->axes.axis[a].extent);
         for (uint32_t k = 0; k < node->n_in; k++) {
             const plim_shape *s = &plim__in(g, node, k)->shape;
             plim__index index[PLIM_MAX_RANK];
@@ -508,8 +516,8 @@ plim_status plim__pass_measure(plim__measure *m, const plim_plan *plan, plim__pa
     plim__range loop[PLIM__MAX_LOOPS];
     whole_loops(p, loop);
     plim__pass_regions(plan->graph, p, loop, &m->tile);
-    find_rounding(m, plan->graph, p);
     for (uint32_t i = 0; i < p->n_stages; i++) choose_blocks(plan, p, &p->stage[i], &m->tile);
+    find_rounding(m, plan->graph, p);
     make_slots(m, plan, p);
     measure_tiles(m, plan, p, exact);
     PLIM_TRY(add_stage_slots(m, plan, p, err));

@@ -31,7 +31,8 @@ typedef struct part_state {
     int64_t *offset;    /* (n) of the best packing */
     int64_t height;     /* above the part's base */
     int64_t least;      /* proven: no packing of the part is lower */
-    plim__exact *exact; /* made when first needed */
+    plim__exact *exact; /* made when first needed, */
+    uint32_t *blame;    /* (RECIPES, sections) and this too */
     uint32_t restarts;
     uint64_t quota;     /* nodes for one question of the next round */
     char method[48];
@@ -46,7 +47,7 @@ typedef struct packer {
     int64_t *trial;         /* (n) offsets of an attempt */
     plim__order_key *order; /* (n) */
     plim__pack_slot *slot;       /* (n) */
-    double *blame;          /* (n + 1) sums over sections */
+    double *blame_below;    /* (n + 1) sums over the sections below */
     int64_t goal;           /* units; a packing this high ends the search */
     uint64_t random;
     uint64_t steps, nodes;  /* left */
@@ -144,8 +145,9 @@ typedef struct recipe {
 } recipe;
 
 static const recipe recipes[] = {
-    {PLIM__ORDER_WAT, 20, 0.05}, {PLIM__ORDER_TWA, 20, 0.1}, {PLIM__ORDER_AREA, 0, 0.3},
-    {PLIM__ORDER_TAW, 20, 0.05}, {PLIM__ORDER_WAT, 0, 0.1},  {PLIM__ORDER_AREA, 20, 0.1},
+    {PLIM__ORDER_TWA, 100, 0.05},
+    {PLIM__ORDER_WAT, 100, 0.05},
+    {PLIM__ORDER_AREA, 0, 0.1},
 };
 enum { RECIPES = sizeof recipes / sizeof *recipes };
 
@@ -159,20 +161,21 @@ static uint64_t luby(uint32_t i)
     }
 }
 
-static void make_order(packer *k, part_state *s, const recipe *r, bool plain)
+static void make_order(packer *k, part_state *s, const recipe *r, uint32_t *blame, bool plain)
 {
     const plim__pack_view *v = &s->part->view;
-    const uint32_t *blame = plim__exact_blame(s->exact);
-    for (uint32_t i = 0; i < v->sections; i++) k->blame[i + 1] = k->blame[i] + blame[i];
-    const double all = k->blame[v->sections] + 1e-9;
+    for (uint32_t i = 0; i < v->sections; i++) {
+        k->blame_below[i + 1] = k->blame_below[i] + blame[i];
+        blame[i] -= (blame[i] + 9) / 10; /* fades by a tenth per order made of it */
+    }
+    const double all = k->blame_below[v->sections] + 1e-9;
     plim__order_fill(k->order, v, r->kind);
     for (uint32_t i = 0; i < v->n; i++) {
-        const double share = (k->blame[v->hi[i]] - k->blame[v->lo[i]]) / all;
+        const double share = (k->blame_below[v->hi[i]] - k->blame_below[v->lo[i]]) / all;
         const double noise = plain ? 0 : r->noise * (2 * random_unit(k) - 1);
         k->order[i].key[0] *= (1 + noise) * (1 + r->blame * share);
     }
     plim__order_sort(k->order, v->n);
-    plim__exact_fade(s->exact);
 }
 
 /* Node limit of the next restart, no more than what is left to this question, to the whole search and to the clock. */
@@ -195,11 +198,12 @@ static plim__exact_answer ask(packer *k, part_state *s, int64_t cap, uint64_t qu
         const uint64_t limit = restart_limit(k, s, quota);
         if (limit == 0) return PLIM__EXACT_LIMIT;
         const recipe *r = &recipes[s->restarts % RECIPES];
-        make_order(k, s, r, s->restarts < RECIPES);
+        uint32_t *blame = s->blame + s->restarts % RECIPES * v->sections;
+        make_order(k, s, r, blame, s->restarts < RECIPES);
         s->restarts++;
         uint64_t left = limit;
         const uint64_t before = now_ns();
-        const plim__exact_answer answer = plim__exact_solve(s->exact, k->trial, k->order, cap, &left);
+        const plim__exact_answer answer = plim__exact_solve(s->exact, k->trial, k->order, cap, &left, blame);
         const uint64_t used = limit - left;
         if (used) k->node_ns = (now_ns() - before) / used + 1;
         k->nodes -= used;
@@ -226,11 +230,20 @@ static bool search_round(packer *k, part_state *s)
     if (goal > s->least && ask(k, s, s->least, quota) == PLIM__EXACT_FOUND) return true;
     const int64_t step = plim__max(1, s->part->view.bound >> 14);
     int64_t failed = plim__max(goal, s->least - 1);
-    while (s->height - failed > step && k->nodes && !out_of_time(k)) {
+    for (int failures = 0; failures < 3 && s->height - failed > step && k->nodes && !out_of_time(k);) {
         const int64_t middle = failed + (s->height - failed) / 2;
-        if (ask(k, s, middle, quota) != PLIM__EXACT_FOUND) failed = middle;
+        if (ask(k, s, middle, quota) == PLIM__EXACT_FOUND) continue;
+        failed = middle;
+        failures++;
     }
     return k->nodes && !out_of_time(k);
+}
+
+static plim_status prepare_search(packer *k, part_state *s)
+{
+    if (!s->blame) s->blame = plim__new(k->alloc, (uint64_t)RECIPES * s->part->view.sections, sizeof *s->blame, k->err);
+    if (!s->blame) return PLIM_E_NOMEM;
+    return s->exact ? PLIM_OK : plim__exact_new(&s->exact, &s->part->view, k->alloc, k->err);
 }
 
 static plim_status search(packer *k)
@@ -242,7 +255,7 @@ static plim_status search(packer *k)
         if (s->part->view.n > PLIM__EXACT_MAX) {
             more = improve_greedy(k, s) && !out_of_time(k);
         } else {
-            if (!s->exact) PLIM_TRY(plim__exact_new(&s->exact, &s->part->view, k->alloc, k->err));
+            PLIM_TRY(prepare_search(k, s));
             more = search_round(k, s);
         }
         if (!more) return PLIM_OK;
@@ -261,8 +274,8 @@ static plim_status packer_init(packer *k, const plim__pack_view *view, plim_erro
     k->trial = plim__new(a, n, sizeof *k->trial, err);
     k->order = plim__new(a, n, sizeof *k->order, err);
     k->slot = plim__new(a, n, sizeof *k->slot, err);
-    k->blame = plim__new(a, n + 1, sizeof *k->blame, err);
-    if (!k->state || !k->offsets || !k->trial || !k->order || !k->slot || !k->blame) return PLIM_E_NOMEM;
+    k->blame_below = plim__new(a, n + 1, sizeof *k->blame_below, err);
+    if (!k->state || !k->offsets || !k->trial || !k->order || !k->slot || !k->blame_below) return PLIM_E_NOMEM;
     int64_t *offset = k->offsets;
     for (uint32_t i = 0; i < k->parts.count; i++) {
         const plim__pack_part *p = &k->parts.part[i];
@@ -275,8 +288,11 @@ static plim_status packer_init(packer *k, const plim__pack_view *view, plim_erro
 
 static void packer_drop(packer *k)
 {
-    for (uint32_t i = 0; k->state && i < k->parts.count; i++) plim__exact_free(&k->state[i].exact, k->alloc);
-    plim__free(k->alloc, k->blame);
+    for (uint32_t i = 0; k->state && i < k->parts.count; i++) {
+        plim__exact_free(&k->state[i].exact, k->alloc);
+        plim__free(k->alloc, k->state[i].blame);
+    }
+    plim__free(k->alloc, k->blame_below);
     plim__free(k->alloc, k->slot);
     plim__free(k->alloc, k->order);
     plim__free(k->alloc, k->trial);

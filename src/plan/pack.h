@@ -134,11 +134,9 @@ void plim__exact_free(plim__exact **x, const plim__alloc *a);
 /** Looks for a packing of height `cap` units or less. Deterministic. Allocates nothing.
  *  @param offset  (n) units, written on PLIM__EXACT_FOUND
  *  @param order   (n) which of two buffers at the same offset is tried first
- *  @param nodes   in: how many placements may be tried; out: how many are left */
-plim__exact_answer plim__exact_solve(plim__exact *x, int64_t *offset, const plim__order_key *order, int64_t cap, uint64_t *nodes);
-/** How often a section was what ended a branch, lately: a hint for the next order. (sections) */
-const uint32_t *plim__exact_blame(const plim__exact *x);
-/** Lets the blame fade by a tenth. */
-void plim__exact_fade(plim__exact *x);
+ *  @param nodes   in: how many placements may be tried; out: how many are left
+ *  @param blame   (sections) one is added for each branch that a section ended: a hint for the next order */
+plim__exact_answer plim__exact_solve(plim__exact *x, int64_t *offset, const plim__order_key *order, int64_t cap, uint64_t *nodes,
+                                     uint32_t *blame);
 
 #endif

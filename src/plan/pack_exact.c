@@ -58,8 +58,8 @@ struct plim__exact {
     int32_t *total_all;  /* (sections) sum of sizes */
     int32_t *cut_all;    /* (sections) buffers that span the border above this section */
 
-    uint32_t *blame;     /* (sections) */
 
+    uint32_t *blame;     /* (sections) the caller's */
     int32_t cap;
     int32_t *min;        /* (n) lowest offset possible, NEVER once placed */
     int32_t *place;      /* (n) offset of a placed buffer */
@@ -159,8 +159,7 @@ plim_status plim__exact_new(plim__exact **out, const plim__pack_view *view, cons
     x->block = p;
     x->trail = plim__new(a, count_pairs(view), sizeof *x->trail, err);
     x->done = plim__new(a, n, sizeof *x->done, err);
-    x->blame = plim__new(a, sections, sizeof *x->blame, err);
-    if (!p || !x->trail || !x->done || !x->blame) {
+    if (!p || !x->trail || !x->done) {
         plim__exact_free(&x, a);
         return PLIM_E_NOMEM;
     }
@@ -183,7 +182,6 @@ plim_status plim__exact_new(plim__exact **out, const plim__pack_view *view, cons
 void plim__exact_free(plim__exact **x, const plim__alloc *a)
 {
     if (!*x) return;
-    plim__free(a, (*x)->blame);
     plim__free(a, (*x)->done);
     plim__free(a, (*x)->trail);
     plim__free(a, (*x)->block);
@@ -197,21 +195,24 @@ typedef struct choice {
     int32_t buffer, offset, rank;
 } choice;
 
-/* What may be placed next, after `last` in order of (offset, rank), and the offset it must not exceed. */
+/* What may be placed next, after `last` in order of (offset, rank), and the offset it must not exceed. Written without branches:
+ * compilers then use vectors, here and below. */
 static bool next_choice(const plim__exact *x, span p, choice last, int32_t limit, choice *out)
 {
     const int32_t from = x->first[p.lo], to = x->first[p.hi];
     const int32_t *restrict min = x->min, *restrict rank = x->rank;
     int32_t offset = NEVER;
     for (int32_t i = from; i < to; i++) {
-        const bool after = min[i] > last.offset || (min[i] == last.offset && rank[i] > last.rank);
-        offset = after && min[i] < offset ? min[i] : offset;
+        const int after = (min[i] > last.offset) | ((min[i] == last.offset) & (rank[i] > last.rank));
+        const int32_t at = after ? min[i] : NEVER;
+        offset = at < offset ? at : offset;
     }
     if (offset > limit) return false;
     const int32_t above = offset == last.offset ? last.rank : -1;
     int32_t best = INT32_MAX;
     for (int32_t i = from; i < to; i++) {
-        if (min[i] == offset && rank[i] > above && rank[i] < best) best = rank[i];
+        const int32_t r = (min[i] == offset) & (rank[i] > above) ? rank[i] : INT32_MAX;
+        best = r < best ? r : best;
     }
     *out = (choice){.buffer = x->by_rank[best], .offset = offset, .rank = best};
     return true;
@@ -368,13 +369,15 @@ static void set_ranks(plim__exact *x, const plim__order_key *order)
     }
 }
 
-plim__exact_answer plim__exact_solve(plim__exact *x, int64_t *offset, const plim__order_key *order, int64_t cap, uint64_t *nodes)
+plim__exact_answer plim__exact_solve(plim__exact *x, int64_t *offset, const plim__order_key *order, int64_t cap, uint64_t *nodes,
+                                     uint32_t *blame)
 {
     const plim__pack_view *v = x->view;
     if (cap < v->bound) return PLIM__EXACT_NONE;
     const int64_t units = cap >> x->shift;
     x->cap = units < NEVER ? (int32_t)units : NEVER - 1;
     x->nodes = *nodes;
+    x->blame = blame;
     x->trail_n = x->done_n = 0;
     set_ranks(x, order);
     memset(x->min, 0, v->n * sizeof *x->min);
@@ -389,11 +392,4 @@ plim__exact_answer plim__exact_solve(plim__exact *x, int64_t *offset, const plim
     }
     /* With rounded sizes nothing is proven about the true ones. */
     return answer == PLIM__EXACT_NONE && x->shift ? PLIM__EXACT_LIMIT : answer;
-}
-
-const uint32_t *plim__exact_blame(const plim__exact *x) { return x->blame; }
-
-void plim__exact_fade(plim__exact *x)
-{
-    for (uint32_t s = 0; s < x->view->sections; s++) x->blame[s] -= (x->blame[s] + 9) / 10;
 }

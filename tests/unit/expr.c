@@ -361,7 +361,6 @@ static const struct { const char *text; plim_status code; int column; const char
     {"histogram(x, 5, (1, 0))", PLIM_E_INVALID, 1, "ascending"},
     {"histogram(x, [0, 1, 2])", PLIM_E_UNSUPPORTED, 1, "unequal"},
     {"topk(x, 7)", PLIM_E_SHAPE, 1, "k is 7"},
-    {"unique(x)", PLIM_E_UNSUPPORTED, 1, "depends on the data"},
     {"unique(x, 0)", PLIM_E_INVALID, 1, "room for 0"},
     {"unique(x, 1000000)", PLIM_E_UNSUPPORTED, 1, "too many"},
     {"x.nonzero()", PLIM_E_UNSUPPORTED, 3, "depends on the data"},

@@ -1,0 +1,210 @@
+/* plimsoll pack: static offsets for a set of lifetimes, with the proven gap to the lower bound. */
+#include "cli/cli.h"
+#include "cli/csv.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FILE_MAX = 1 << 30 };
+
+typedef struct job {
+    const char *path, *out;
+    plim_pack_options options;
+    plim__csv table;
+    plim_buffer *buffer;
+    uint32_t id;
+} job;
+
+static plim_status fail(plim_error *err, plim_status code, const char *path, const char *what)
+{
+    err->code = code;
+    snprintf(err->message, sizeof err->message, "'%.200s': %s", path, what);
+    return code;
+}
+
+/* The whole file, with a NUL behind it. "-" is stdin. */
+static plim_status read_file(const char *path, char **text, size_t *n, plim_error *err)
+{
+    FILE *f = strcmp(path, "-") ? fopen(path, "rb") : stdin;
+    if (!f) return fail(err, PLIM_E_IO, path, strerror(errno));
+    size_t room = 1 << 16;
+    char *buf = malloc(room);
+    for (*n = 0; buf;) {
+        const size_t got = fread(buf + *n, 1, room - 1 - *n, f);
+        *n += got;
+        if (got == 0 || *n > FILE_MAX) break;
+        if (*n + 1 < room) continue;
+        char *more = realloc(buf, room *= 2);
+        if (!more) free(buf);
+        buf = more;
+    }
+    const bool failed = ferror(f);
+    if (f != stdin) fclose(f);
+    if (buf && !failed && *n <= FILE_MAX) {
+        buf[*n] = 0;
+        *text = buf;
+        return PLIM_OK;
+    }
+    const bool large = *n > FILE_MAX;
+    const plim_status code = large ? PLIM_E_FORMAT : buf ? PLIM_E_IO : PLIM_E_NOMEM;
+    free(buf);
+    return fail(err, code, path, large ? "larger than 1 GiB" : code == PLIM_E_IO ? "cannot be read" : "out of memory");
+}
+
+/* Rows to buffers; each is checked by itself, with its line in the message. */
+static plim_status take_rows(job *j, plim_error *err)
+{
+    static const char *const names[] = {"lower", "upper", "size"};
+    const plim__csv *t = &j->table;
+    uint32_t column[3];
+    for (int i = 0; i < 3; i++) {
+        column[i] = plim__csv_column(t, names[i]);
+        if (column[i] == PLIM__CSV_COLUMNS) {
+            err->code = PLIM_E_FORMAT;
+            snprintf(err->message, sizeof err->message, "'%.200s', line 1: there is no column '%s' (needed: id, lower, upper, size)", j->path, names[i]);
+            return err->code;
+        }
+    }
+    j->id = plim__csv_column(t, "id");
+    if (j->id == PLIM__CSV_COLUMNS) return fail(err, PLIM_E_FORMAT, j->path, "line 1: there is no column 'id' (needed: id, lower, upper, size)");
+    j->buffer = calloc(t->n_rows ? t->n_rows : 1, sizeof *j->buffer);
+    if (!j->buffer) return fail(err, PLIM_E_NOMEM, j->path, "out of memory");
+    for (uint32_t r = 0; r < t->n_rows; r++) {
+        int64_t v[3];
+        for (int i = 0; i < 3; i++)
+            if (plim__csv_int(&v[i], t, r, column[i], j->path, err)) return err->code;
+        if (v[0] >= v[1] || v[2] < 0) {
+            err->code = PLIM_E_FORMAT;
+            snprintf(err->message, sizeof err->message, "'%.200s', line %u: %s", j->path, t->line[r],
+                     v[2] < 0 ? "the size is negative" : "lower must be below upper: a lifetime is [lower, upper)");
+            return err->code;
+        }
+        j->buffer[r] = (plim_buffer){.lower = v[0], .upper = v[1], .size = (uint64_t)v[2]};
+    }
+    return PLIM_OK;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static plim_status check_ids(const job *j, plim_error *err)
+{
+    const plim__csv *t = &j->table;
+    char **ids = malloc((t->n_rows + 1) * sizeof *ids);
+    if (!ids) return fail(err, PLIM_E_NOMEM, j->path, "out of memory");
+    for (uint32_t r = 0; r < t->n_rows; r++) ids[r] = t->field[(size_t)r * t->n_columns + j->id];
+    qsort(ids, t->n_rows, sizeof *ids, by_id);
+    for (uint32_t r = 1; r < t->n_rows && err->code == PLIM_OK; r++) {
+        if (strcmp(ids[r], ids[r - 1])) continue;
+        err->code = PLIM_E_FORMAT;
+        snprintf(err->message, sizeof err->message, "'%.200s': id '%.40s' is there twice", j->path, ids[r]);
+    }
+    free(ids);
+    return err->code;
+}
+
+static void write_table(FILE *f, const job *j)
+{
+    const plim__csv *t = &j->table;
+    const uint32_t old = plim__csv_column(t, "offset"); /* an offset that is there already is replaced */
+    for (uint32_t c = 0; c < t->n_columns; c++)
+        if (c != old) fprintf(f, "%s,", t->column[c]);
+    fprintf(f, "offset\n");
+    for (uint32_t r = 0; r < t->n_rows; r++) {
+        for (uint32_t c = 0; c < t->n_columns; c++)
+            if (c != old) fprintf(f, "%s,", t->field[(size_t)r * t->n_columns + c]);
+        fprintf(f, "%llu\n", (unsigned long long)j->buffer[r].offset);
+    }
+}
+
+/* Written beside, then renamed: the output is there whole or not at all. */
+static plim_status write_output(const job *j, plim_error *err)
+{
+    if (!j->out) {
+        write_table(stdout, j);
+        return PLIM_OK;
+    }
+    char temp[4096];
+    if (snprintf(temp, sizeof temp, "%s.%ld.tmp", j->out, (long)getpid()) >= (int)sizeof temp) return fail(err, PLIM_E_INVALID, j->out, "the path is too long");
+    FILE *f = fopen(temp, "wb");
+    if (!f) return fail(err, PLIM_E_IO, j->out, strerror(errno));
+    write_table(f, j);
+    const bool ok = !fflush(f) && !ferror(f) && !fsync(fileno(f));
+    const int why = errno;
+    if (fclose(f) || !ok || rename(temp, j->out)) {
+        const int reason = ok ? errno : why;
+        unlink(temp);
+        return fail(err, reason == ENOSPC ? PLIM_E_NOSPACE : PLIM_E_IO, j->out, strerror(reason));
+    }
+    return PLIM_OK;
+}
+
+static void emit_result(const job *j, const plim_pack_result *res, bool json)
+{
+    static plim__emit e;
+    const double gap = res->bound ? 100.0 * (double)(res->height - res->bound) / (double)res->bound : 0;
+    plim__emit_start(&e, json ? stdout : stderr, json, "pack");
+    plim__emit_count(&e, "buffers", "buffers", j->table.n_rows);
+    plim__emit_bytes(&e, "height_bytes", "height", res->height);
+    plim__emit_bytes(&e, "bound_bytes", "lower bound", res->bound);
+    plim__emit_number(&e, "gap_percent", "gap to the bound", "%.4f %%", gap);
+    plim__emit_bool(&e, "proven", "proven to be the least", res->proven);
+    if (j->options.capacity) plim__emit_bytes(&e, "capacity_bytes", "capacity", j->options.capacity);
+    plim__emit_bool(&e, "fits", j->options.capacity ? "fits" : NULL, res->fits);
+    plim__emit_string(&e, "method", "found by", res->method);
+    plim__emit_number(&e, "seconds", "took", "%.3f s", res->seconds);
+    plim__emit_end(&e);
+}
+
+static plim_status run_job(job *j, const plim__cli_shared *shared, plim_pack_result *res, plim_error *err)
+{
+    char *text;
+    size_t n;
+    plim_status status = read_file(j->path, &text, &n, err);
+    if (status == PLIM_OK) status = plim__csv_parse(&j->table, text, n, j->path, err);
+    if (status == PLIM_OK) status = take_rows(j, err);
+    if (status == PLIM_OK) status = check_ids(j, err);
+    if (status == PLIM_OK) status = plim_pack(j->buffer, j->table.n_rows, &j->options, res, &shared->set, err);
+    if (status == PLIM_OK) status = plim_pack_check(j->buffer, j->table.n_rows, res->height, err);
+    if (status == PLIM_OK && (j->out || !shared->json)) status = write_output(j, err);
+    if (status == PLIM_OK && (shared->json || !shared->quiet)) emit_result(j, res, shared->json);
+    return status;
+}
+
+int plim_cli_pack(int argc, char **argv)
+{
+    static job j;
+    const plim__cli_option options[] = {
+        {.name = "output", .letter = 'o', .kind = PLIM__CLI_IS_TEXT, .to = &j.out, .value = "FILE", .help = "write the table there instead of stdout"},
+        {.name = "capacity", .kind = PLIM__CLI_IS_BYTES, .to = &j.options.capacity, .value = "SIZE", .help = "stop at the first packing that is no higher"},
+        {.name = "seconds", .kind = PLIM__CLI_IS_SECONDS, .to = &j.options.seconds, .value = "S", .help = "how long to search; about half a second unless given"},
+        {.name = "align", .kind = PLIM__CLI_IS_BYTES, .to = &j.options.alignment, .value = "N", .help = "every offset is a multiple of N"},
+    };
+    const plim__cli_command cmd = {
+        .name = "pack",
+        .synopsis = "BUFFERS.csv [-o PLACED.csv] [--capacity SIZE] [--seconds S] [--align N]",
+        .about = "Gives every buffer an offset so that buffers alive together share no byte, in as little memory as it can find,\n"
+                 "and says how far that is from the lower bound (the most bytes alive at once). BUFFERS.csv has the columns id, lower,\n"
+                 "upper, size, in any order; lifetimes are half open, [lower, upper). The table comes out with an offset column.\n",
+        .notes = "exit codes: 0 done, 2 bad input, 3 no packing within --capacity was found\n",
+        .shared = PLIM__CLI_JSON | PLIM__CLI_QUIET,
+        .option = options,
+        .n_options = sizeof options / sizeof *options,
+    };
+    plim__cli_shared shared;
+    int leave;
+    if (!plim__cli_parse(&cmd, &shared, &argc, argv, &leave)) return leave;
+    if (argc != 1) return plim__cli_usage(cmd.name, "pack needs one file of buffers");
+    j.path = argv[0];
+    plim_error err = {0};
+    plim_pack_result res = {0};
+    const plim_status status = run_job(&j, &shared, &res, &err);
+    plim__csv_free(&j.table);
+    free(j.buffer);
+    if (status != PLIM_OK) return plim__cli_fail(&err, NULL);
+    return res.fits ? PLIM__EXIT_OK : PLIM__EXIT_BUDGET;
+}
