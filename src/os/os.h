@@ -84,6 +84,9 @@ bool plim__tempfile_is_direct(const plim__tempfile *t);
 const char *plim__tempfile_path(const plim__tempfile *t);
 /** The size that commit gives the file, where it is other than what was allocated. */
 void plim__tempfile_resize(plim__tempfile *t, uint64_t bytes);
+/** Gives the file its size and brings it to the disk: what a full or broken disk can spoil has been spoilt after this. Before several files are
+ *  committed together each is finished; plim__tempfile_commit finishes one that is not. */
+plim_status plim__tempfile_finish(plim__tempfile *t, plim_error *err);
 /** The file appears at its path; when that fails, it is dropped. Takes `t` back either way. */
 plim_status plim__tempfile_commit(plim__tempfile **t, plim_error *err);
 void plim__tempfile_drop(plim__tempfile **t);

@@ -31,6 +31,7 @@ struct plim__tempfile {
     uint64_t bytes;
     int fd, buffered_fd;
     bool direct, named; /* named: it has a name to unlink or to rename */
+    bool finished;      /* has its size and is on the disk */
     char path[PATH_MAX]; /* where it will appear; for a scratch file its folder */
     char folder[PATH_MAX];
     char temp[PATH_MAX];
@@ -285,21 +286,27 @@ static plim_status sync_folder(const plim__tempfile *t, plim_error *err)
     return got == 0 || got == -EINVAL ? PLIM_OK : path_fail(got, "sync the folder", t->folder, err);
 }
 
+plim_status plim__tempfile_finish(plim__tempfile *t, plim_error *err)
+{
+    const plim__os *os = t->os;
+    if (t->finished) return PLIM_OK;
+    int got = os->truncate(os->self, t->buffered_fd, t->bytes);
+    if (got != 0) return path_fail(got, "set the size of", t->path, err);
+    got = os->sync(os->self, t->buffered_fd);
+    if (got != 0) return path_fail(got, "sync", t->path, err);
+    t->finished = true;
+    return PLIM_OK;
+}
+
 plim_status plim__tempfile_commit(plim__tempfile **pt, plim_error *err)
 {
     plim__tempfile *t = *pt;
     const plim__os *os = t->os;
-    plim_status status = PLIM_OK;
-    int got = os->truncate(os->self, t->buffered_fd, t->bytes);
-    if (got != 0) {
-        status = path_fail(got, "set the size of", t->path, err);
-    } else if ((got = os->sync(os->self, t->buffered_fd)) != 0) {
-        status = path_fail(got, "sync", t->path, err);
-    } else if ((got = os->rename(os->self, t->temp, t->path)) != 0) {
-        status = path_fail(got, "rename the finished file to", t->path, err);
-    } else {
-        t->named = false;
-        status = sync_folder(t, err);
+    plim_status status = plim__tempfile_finish(t, err);
+    if (status == PLIM_OK) {
+        const int got = os->rename(os->self, t->temp, t->path);
+        t->named = got != 0;
+        status = got == 0 ? sync_folder(t, err) : path_fail(got, "rename the finished file to", t->path, err);
     }
     plim__tempfile_drop(pt);
     return status;

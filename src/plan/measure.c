@@ -148,7 +148,15 @@ static uint64_t touches(uint64_t h, const plim__region *box, const plim_shape *s
 
 /* --------------------------------------------------------------------------------------------------- stages */
 
-/* Bytes that the stage touches in the tile, private values counted as if they were whole. */
+static bool reduces(const plim__pnode *n)
+{
+    for (uint32_t a = 0; a < n->axes.n; a++)
+        if (n->bind[a] >= 0 && plim__axis_reduces(n->axes.axis[a].kind)) return true;
+    return false;
+}
+
+/* Bytes that flow through the stage in the tile, private values counted as if they were whole. What is combined stays where it is, and cutting
+ * it into blocks does not make it smaller: tables of counts would otherwise call for a copy in every thread, however small the tile. */
 static uint64_t stage_traffic(const plim_graph *g, const plim__pass *p, const plim__stage *s, const plim__ranges *tile)
 {
     uint64_t bytes = 0;
@@ -158,7 +166,7 @@ static uint64_t stage_traffic(const plim_graph *g, const plim__pass *p, const pl
             const uint32_t v = p->operand[n->in0 + k];
             if (p->value[v].role != PLIM__ROLE_PRIVATE) bytes += plim__region_count(&tile->region[v]) * plim_dtype_bytes(g->value[p->value[v].value].dtype);
         }
-        for (uint32_t j = 0; j < g->node[n->node].n_out; j++)
+        for (uint32_t j = 0; j < g->node[n->node].n_out && !reduces(n); j++)
             bytes += plim__region_count(&tile->region[n->out[j]]) * plim_dtype_bytes(g->value[p->value[n->out[j]].value].dtype);
     }
     return bytes;

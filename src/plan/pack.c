@@ -22,9 +22,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A whole command with these has to answer within half a second. */
+/* A whole command with these answers within half a second. A node looks at each buffer two or three times; on a machine of today
+ * the steps end the search before the clock does, so that the answer is the same everywhere. */
 #define DEFAULT_SECONDS 0.4
-#define DEFAULT_GREEDY_STEPS 400000000ull
+#define DEFAULT_STEPS 100000000ull
 
 typedef struct part_state {
     const plim__pack_part *part;
@@ -112,10 +113,13 @@ static void run_portfolio(packer *k)
     }
 }
 
-/* Settles the part's best packing: every buffer as low as it goes, lowest first. A packing never gets higher by that. */
+/* From the lowest offset up. Placed again in this order, every buffer of a packing goes as low as it did or lower: whatever was
+ * below it has not risen. Two keys, because a double does not hold 63 bits. */
 static void order_by_offset(packer *k, const plim__pack_view *v, const int64_t *offset)
 {
-    for (uint32_t i = 0; i < v->n; i++) k->order[i] = (plim__order_key){.key = {-(double)offset[i]}, .buffer = i};
+    for (uint32_t i = 0; i < v->n; i++) {
+        k->order[i] = (plim__order_key){.key = {-(double)(offset[i] >> 32), -(double)(offset[i] & UINT32_MAX)}, .buffer = i};
+    }
     plim__order_sort(k->order, v->n);
 }
 
@@ -131,7 +135,7 @@ static bool improve_greedy(packer *k, part_state *s)
         k->order[i] = (plim__order_key){.key = {-place}, .buffer = i};
     }
     plim__order_sort(k->order, v->n);
-    if (try_order(k, s, PLIM__FIT_FIRST, &k->steps)) snprintf(s->method, sizeof s->method, "improved %s", "greedy");
+    if (try_order(k, s, PLIM__FIT_FIRST, &k->steps)) snprintf(s->method, sizeof s->method, "improved greedy");
     return k->steps != 0;
 }
 
@@ -190,7 +194,8 @@ static uint64_t restart_limit(const packer *k, const part_state *s, uint64_t quo
     return limit < left ? limit : left;
 }
 
-/* Is there a packing of the part of height `cap` or less? Tries with `quota` nodes. Keeps what it finds. */
+/* Is there a packing of the part of height `cap` or less, which is below the best known? Tries with `quota` nodes. Keeps what it
+ * finds. */
 static plim__exact_answer ask(packer *k, part_state *s, int64_t cap, uint64_t quota)
 {
     const plim__pack_view *v = &s->part->view;
@@ -212,27 +217,29 @@ static plim__exact_answer ask(packer *k, part_state *s, int64_t cap, uint64_t qu
         if (answer == PLIM__EXACT_FOUND) {
             uint64_t unlimited = UINT64_MAX;
             order_by_offset(k, v, k->trial);
-            s->height = plim__max(s->height, cap) + 1; /* whatever comes of it is taken */
-            try_order(k, s, PLIM__FIT_FIRST, &unlimited);
+            const bool lower = try_order(k, s, PLIM__FIT_FIRST, &unlimited);
+            PLIM_ASSERT(lower && s->height <= cap);
+            (void)lower;
             snprintf(s->method, sizeof s->method, "exact search, %s", plim__order_name(r->kind));
         }
         if (answer != PLIM__EXACT_LIMIT) return answer;
     }
 }
 
-/* @return false when no work is left */
+/* The questions of one round: the goal, then heights from half way up to the best known one. The nearer to that, the more likely
+ * is a yes, so each no doubles what the next question may cost; three of them end the round. @return false when no work is left */
 static bool search_round(packer *k, part_state *s)
 {
     const int64_t goal = plim__max(s->least, k->goal - s->part->base);
+    const int64_t step = plim__max(1, s->part->view.bound >> 14);
     const uint64_t quota = s->quota;
     s->quota *= 2;
     if (ask(k, s, goal, 4 * quota) == PLIM__EXACT_FOUND) return true;
     if (goal > s->least && ask(k, s, s->least, quota) == PLIM__EXACT_FOUND) return true;
-    const int64_t step = plim__max(1, s->part->view.bound >> 14);
     int64_t failed = plim__max(goal, s->least - 1);
     for (int failures = 0; failures < 3 && s->height - failed > step && k->nodes && !out_of_time(k);) {
         const int64_t middle = failed + (s->height - failed) / 2;
-        if (ask(k, s, middle, quota) == PLIM__EXACT_FOUND) continue;
+        if (ask(k, s, middle, (quota << failures) / 2) == PLIM__EXACT_FOUND) continue;
         failed = middle;
         failures++;
     }
@@ -280,7 +287,7 @@ static plim_status packer_init(packer *k, const plim__pack_view *view, plim_erro
     for (uint32_t i = 0; i < k->parts.count; i++) {
         const plim__pack_part *p = &k->parts.part[i];
         k->state[i] = (part_state){.part = p, .offset = offset, .height = INT64_MAX - p->base, .least = p->view.bound,
-                                   .quota = 4 * (uint64_t)p->view.n};
+                                   .quota = 12 * (uint64_t)p->view.n};
         offset += p->view.n;
     }
     return PLIM_OK;
@@ -315,19 +322,26 @@ static void write_back(plim_buffer *buf, const packer *k, const plim__pack_view 
     }
 }
 
-/* The height is what the last byte needs: rounding to the alignment adds nothing above the topmost buffer. */
+/* The height is what the last byte needs. The searches work with rounded sizes, but what rounding adds to the topmost buffer need
+ * not exist, so the largest such padding is taken off what they prove. */
 static void fill_result(plim_pack_result *res, const packer *k, const plim__pack_view *view, const plim_buffer *buf, uint32_t count,
                         uint64_t capacity)
 {
     const part_state *s = highest_part(k);
-    *res = (plim_pack_result){.bound = (uint64_t)view->bound * view->unit};
-    for (uint32_t i = 0; i < count; i++) {
-        if (buf[i].size && buf[i].offset + buf[i].size > res->height) res->height = buf[i].offset + buf[i].size;
+    int64_t least = view->bound;
+    uint64_t padding = 0;
+    *res = (plim_pack_result){0};
+    for (uint32_t p = 0; p < k->parts.count; p++) least = plim__max(least, k->state[p].part->base + k->state[p].least);
+    for (uint32_t i = 0; i < view->n; i++) {
+        const plim_buffer *b = &buf[view->source[i]];
+        const uint64_t rounded = (uint64_t)view->size[i] * view->unit;
+        if (rounded - b->size > padding) padding = rounded - b->size;
+        if (b->offset + b->size > res->height) res->height = b->offset + b->size;
     }
-    if (res->bound > res->height) res->bound = res->height; /* the bound counts the rounding of the topmost buffer */
-    res->proven = !s || total_height(s) <= view->bound || s->height == s->least;
+    res->bound = (uint64_t)view->bound * view->unit - padding;
+    res->proven = res->height <= (uint64_t)least * view->unit - padding;
     res->fits = capacity == 0 || res->height <= capacity;
-    snprintf(res->method, sizeof res->method, "%s", s && s->method[0] ? s->method : "stacked");
+    snprintf(res->method, sizeof res->method, "%s", s && count ? s->method : "stacked");
     res->seconds = (double)(now_ns() - k->start_ns) * 1e-9;
 }
 
@@ -345,8 +359,8 @@ plim_status plim__pack(plim_buffer *buf, uint32_t count, const plim_pack_options
     if (effort->seconds > 0) k.deadline_ns = k.start_ns + (uint64_t)(effort->seconds * 1e9);
     plim__pack_view view;
     PLIM_TRY(plim__pack_view_init(&view, buf, count, alignment, a, err));
-    k.goal = view.bound;
-    if (capacity && capacity / view.unit > (uint64_t)view.bound) k.goal = (int64_t)plim__min(INT64_MAX, (int64_t)(capacity / view.unit));
+    const uint64_t wanted = capacity / view.unit < INT64_MAX ? capacity / view.unit : INT64_MAX;
+    k.goal = plim__max(view.bound, (int64_t)wanted);
     plim_status status = packer_init(&k, &view, err);
     if (status == PLIM_OK) {
         run_portfolio(&k);
@@ -369,7 +383,7 @@ plim_status plim_pack(plim_buffer *buf, uint32_t count, const plim_pack_options 
     PLIM_FAIL_IF(count && !buf, err, PLIM_E_INVALID, "no buffers given");
     PLIM_FAIL_IF(!(seconds >= 0 && seconds < 1e9), err, PLIM_E_INVALID, "a search cannot take %g seconds", seconds);
     const plim__alloc a = plim__alloc_from(set);
-    const plim__pack_effort effort = {.greedy_steps = DEFAULT_GREEDY_STEPS, .search_nodes = UINT64_MAX,
-                                      .seconds = seconds > 0 ? seconds : DEFAULT_SECONDS};
-    return plim__pack(buf, count, opt, &effort, res, &a, err);
+    const plim__pack_effort usual = {.greedy_steps = DEFAULT_STEPS, .search_nodes = DEFAULT_STEPS / (count + 1), .seconds = DEFAULT_SECONDS};
+    const plim__pack_effort asked = {.greedy_steps = UINT64_MAX, .search_nodes = UINT64_MAX, .seconds = seconds};
+    return plim__pack(buf, count, opt, seconds > 0 ? &asked : &usual, res, &a, err);
 }

@@ -7,7 +7,7 @@
  * A node is cut off when
  *   - some section cannot hold what is still to come: the lowest unplaced buffer of a section lies at `low`, and the section's
  *     unplaced sizes together exceed cap - low. One witness per section is remembered, as SAT solvers watch a literal: as long
- *     as it is unplaced and low enough, the section needs no look. The same for what must go above the newest top;
+ *     as it is unplaced and low enough, the section needs no look;
  *   - the next offset exceeds cap - (largest unplaced total of a section): all of those must still go above it;
  *   - the next offset is at or above the top that some unplaced buffer could have had: that buffer could slide below (dominance);
  *   - the buffer just tried has no unplaced buffer above it: trying another in its stead changes nothing (hatless);
@@ -211,7 +211,8 @@ static bool next_choice(const plim__exact *x, span p, choice last, int32_t limit
     const int32_t above = offset == last.offset ? last.rank : -1;
     int32_t best = INT32_MAX;
     for (int32_t i = from; i < to; i++) {
-        const int32_t r = (min[i] == offset) & (rank[i] > above) ? rank[i] : INT32_MAX;
+        const int32_t here = (min[i] == offset) & (rank[i] > above);
+        const int32_t r = rank[i] | ((here - 1) & INT32_MAX); /* INT32_MAX elsewhere */
         best = r < best ? r : best;
     }
     *out = (choice){.buffer = x->by_rank[best], .offset = offset, .rank = best};
@@ -243,17 +244,6 @@ static bool has_witness(plim__exact *x, int32_t s, int32_t room)
     return false;
 }
 
-/* Units of a section that can only go to `from` or above it. */
-static int32_t units_above(const plim__exact *x, int32_t s, int32_t from)
-{
-    int32_t sum = 0;
-    for (int32_t k = x->member_at[s]; k < x->member_at[s + 1]; k++) {
-        const int32_t b = x->member[k], min = x->min[b];
-        sum += min >= from && min < NEVER ? x->size[b] : 0;
-    }
-    return sum;
-}
-
 /* Can sections `touched` still hold what is to come, after a buffer of sections `own` got the top `top`? Elsewhere than in
  * `own`, minima were raised to `top` at most, so a section with room above it for everything needs no look. */
 static bool sections_possible(plim__exact *x, span touched, span own, int32_t top)
@@ -262,10 +252,9 @@ static bool sections_possible(plim__exact *x, span touched, span own, int32_t to
         const int32_t room = x->cap - x->total[s];
         const bool inside = s >= own.lo && s < own.hi;
         if (x->total[s] == 0 || (!inside && room >= top)) continue;
-        if (!has_witness(x, s, room) || (!inside && units_above(x, s, top) > x->cap - top)) {
-            x->blame[s]++;
-            return false;
-        }
+        if (has_witness(x, s, room)) continue;
+        x->blame[s]++;
+        return false;
     }
     return true;
 }

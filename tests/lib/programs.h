@@ -33,7 +33,7 @@ static inline void program_input_write(const program_input *in)
 {
     const uint64_t bytes = plim_dtype_bytes(in->dtype);
     uint64_t count = 1, rng = in->dtype;
-    char head[129], shape[96] = "", name[64];
+    char head[129], shape[64] = "", name[64];
     for (const char *c = in->name; *c; c++) rng = rng * 31 + (uint64_t)*c;
     for (uint32_t d = 0; d < in->shape.rank; d++) {
         count *= (uint64_t)in->shape.dim[d];

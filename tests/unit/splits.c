@@ -36,6 +36,9 @@ static const program_input inputs[] = {
     {.name = "e", PLIM_F32, {2, {0, 5}}, 0, 0},
     {.name = "z", PLIM_F64, {3, {3, 0, 4}}, 0, 0},
     {.name = "s", PLIM_F64, {0, {0}}, 3, 4},
+    {.name = "lu", PLIM_U8, {2, {66003, 3}}, 0, 255}, /* longer than what a quantile holds at once */
+    {.name = "lh", PLIM_F16, {2, {66003, 2}}, -4, 4},
+    {.name = "lv", PLIM_F32, {1, {70001}}, -1, 1},
     {.name = "one", PLIM_F32, {2, {1, 1}}, 3, 4},
 };
 
@@ -171,6 +174,9 @@ static const test_case cases[] = {
     {"quantile(x, (0.1, 0.9), 0)", 0},
     {"quantile(d, (0.25, 0.5, 0.75))", 0},
     {"median(h, 0)", 0},
+    {"median(lu, 0)", 0},
+    {"quantile(lh, (0.1, 0.5), 0) + 1", 0},
+    {"lv[::7] - median(lv)", 0},
     /* windows and products */
     {"box(x, 3)", 1e-5},
     {"box(x, 5, edge='reflect')", 1e-5},
@@ -206,6 +212,8 @@ static const test_case cases[] = {
     /* how many there are is known afterwards */
     {"unique(g, size=3000)[0]", 0},
     {"unique(i, size=300)[1]", 0},
+    {"median(v[:300,None] * v[None,:300])", 0}, /* too long to hold: radix selection */
+    {"mean(cumsum(v[:,None] * v[None,:], 0), 0)", 1e-5}, /* too large to keep: spilled */
 };
 
 /* Failures are said and counted, so that one run shows them all. */
@@ -419,6 +427,12 @@ static double by_chance(void *ctx, const plim__pass *p, double seconds)
 
 /* ----------------------------------------------------------------------------------------------------------- tests */
 
+/* A matrix product waits for its threads in a busy loop: on a loaded machine hundreds of small ones take minutes. */
+static uint32_t threads_for(const test_case *c, uint32_t wanted)
+{
+    return strchr(c->text, '@') || strstr(c->text, "matmul") ? 1 : wanted;
+}
+
 typedef struct expected {
     const test_case *c;
     faulty_os os;
@@ -434,7 +448,6 @@ static bool begin_case(expected *x, const test_case *c)
     faulty_init(&x->os);
     const way w = {.memory = 1u << 30, .threads = 1, .prefer = &in_one_piece};
     const outcome o = run_way(&x->whole, c->text, &w, &x->os.table, &err);
-    if (getenv("SHOW")) printf("%s\n%s", c->text, plan_shown);
     if (o == TOO_SMALL) COMPLAIN("%s: %s", c->text, err.message);
     if (o == RAN && all_zero(&x->whole)) COMPLAIN("%s: a result of zeros shows nothing", c->text);
     return o == RAN;
@@ -475,8 +488,8 @@ static void budgets(void **state)
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         expected x;
         if (!begin_case(&x, &cases[i])) continue;
-        const uint32_t threads = 1 + i % 3;
-        const bool to_file = i % 2, spill = i % 5 < 2;
+        const uint32_t threads = threads_for(&cases[i], 1 + i % 3);
+        const bool to_file = i % 2, spill = i % 5 < 2 || strstr(cases[i].text, "cumsum("); /* a scan that is read again is what gets spilled */
         const uint64_t floor = floor_of(&x, threads, to_file, spill);
         way w = {.memory = floor, .threads = threads, .to_file = to_file, .spill = spill};
         if (try_way(&x, &w, "at its floor") == TOO_SMALL) COMPLAIN("%s does not fit into its own floor, %llu bytes", x.c->text, (unsigned long long)floor);
@@ -507,7 +520,7 @@ static void chance(void **state)
         for (int n = 0; n < RANDOM_PLANS; n++) {
             uint64_t seed = files_random(&rng);
             const plim__preference prefer = {.score = by_chance, .ctx = &seed};
-            const way w = {.memory = n % 3 ? 64u << 20 : FAULTY_RESIDENT + ((5u + n) << 20), .threads = 1 + n % 3, .to_file = n / 2 % 2, .spill = n % 4 == 3,
+            const way w = {.memory = n % 3 ? 64u << 20 : FAULTY_RESIDENT + ((5u + n) << 20), .threads = n == 1 ? 2 : threads_for(&cases[i], 1 + n % 3), .to_file = n / 2 % 2, .spill = n % 4 == 3,
                            .buffered = n % 8 == 7, .prefer = &prefer};
             char how[64];
             snprintf(how, sizeof how, "random plan %d, %u threads", n, w.threads);
@@ -591,5 +604,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(public_api),
         cmocka_unit_test(everything_was_met),
     };
-    return cmocka_run_group_tests_name("splits", tests, begin, getenv("KEEP") ? NULL : files_end);
+    return cmocka_run_group_tests_name("splits", tests, begin, files_end);
 }
