@@ -309,7 +309,7 @@ static void large_cases_are_improved(void **state)
 
 /* ----------------------------------------------------------------------------------------- the exact search */
 
-static plim__exact_answer solve(plim_buffer *buf, uint32_t n, int64_t above_bound, int64_t *offset)
+static plim__exact_answer solve_by(plim_buffer *buf, uint32_t n, int64_t above_bound, plim__order_kind kind)
 {
     const plim__alloc a = {0};
     plim__pack_view view;
@@ -318,34 +318,40 @@ static plim__exact_answer solve(plim_buffer *buf, uint32_t n, int64_t above_boun
     assert_int_equal(plim__exact_new(&x, &view, &a, NULL), PLIM_OK);
     plim__order_key *order = calloc(n, sizeof *order);
     uint32_t *blame = calloc(n, sizeof *blame);
-    assert_true(order && blame);
-    plim__order_fill(order, &view, PLIM__ORDER_TWA);
+    int64_t *offset = calloc(n, sizeof *offset);
+    assert_true(order && blame && offset);
+    plim__order_fill(order, &view, kind);
     plim__order_sort(order, view.n);
     uint64_t nodes = 1000000;
     const plim__exact_answer answer = plim__exact_solve(x, offset, order, view.bound + above_bound, &nodes, blame);
     for (uint32_t i = 0; i < view.n && answer == PLIM__EXACT_FOUND; i++) {
         buf[view.source[i]].offset = (uint64_t)offset[i] * view.unit;
     }
+    if (answer == PLIM__EXACT_FOUND) {
+        const uint64_t height = (uint64_t)(view.bound + above_bound) * view.unit;
+        assert_int_equal(plim_pack_check(buf, n, height, NULL), PLIM_OK);
+    }
     free(order);
     free(blame);
+    free(offset);
     plim__exact_free(&x, &a);
     plim__pack_view_drop(&view, &a);
     return answer;
 }
 
+static plim__exact_answer solve(plim_buffer *buf, uint32_t n, int64_t above_bound) { return solve_by(buf, n, above_bound, PLIM__ORDER_TWA); }
+
 static void exact_says_yes_and_no_rightly(void **state)
 {
     (void)state;
-    int64_t offset[9];
     for (size_t i = 0; i < COUNT_OF(above_the_bound); i++) {
         plim_buffer buf[9];
         const uint32_t n = above_the_bound[i].n;
         const int64_t gap = (int64_t)(above_the_bound[i].optimum - above_the_bound[i].bound) / 8;
         memcpy(buf, above_the_bound[i].buf, sizeof buf);
-        assert_int_equal(solve(buf, n, gap, offset), PLIM__EXACT_FOUND);
-        assert_int_equal(plim_pack_check(buf, n, above_the_bound[i].optimum, NULL), PLIM_OK);
-        assert_int_equal(solve(buf, n, gap - 1, offset), PLIM__EXACT_NONE);
-        assert_int_equal(solve(buf, n, -1, offset), PLIM__EXACT_NONE);
+        assert_int_equal(solve(buf, n, gap), PLIM__EXACT_FOUND);
+        assert_int_equal(solve(buf, n, gap - 1), PLIM__EXACT_NONE);
+        assert_int_equal(solve(buf, n, -1), PLIM__EXACT_NONE);
     }
 }
 
@@ -353,7 +359,6 @@ static void exact_says_yes_and_no_rightly(void **state)
 static void a_no_survives_renaming(void **state)
 {
     (void)state;
-    int64_t offset[9];
     for (int round = 0; round < 200; round++) {
         const size_t which = random_below(COUNT_OF(above_the_bound));
         const uint32_t n = above_the_bound[which].n;
@@ -370,9 +375,68 @@ static void a_no_survives_renaming(void **state)
             buf[i].size *= 1001;
         }
         const int64_t gap = (int64_t)(above_the_bound[which].optimum - above_the_bound[which].bound) / 8;
-        assert_int_equal(solve(buf, n, gap, offset), PLIM__EXACT_FOUND);
-        assert_int_equal(solve(buf, n, gap - 1, offset), PLIM__EXACT_NONE);
+        assert_int_equal(solve(buf, n, gap), PLIM__EXACT_FOUND);
+        assert_int_equal(solve(buf, n, gap - 1), PLIM__EXACT_NONE);
     }
+}
+
+/* Every order searches the same space: where one finds a packing, none may prove that there is none. */
+static void orders_agree(void **state)
+{
+    (void)state;
+    uint32_t answers[3] = {0};
+    for (int round = 0; round < 300; round++) {
+        plim_buffer buf[40];
+        const uint32_t n = random_dense(buf, COUNT_OF(buf), 4 + random_below(8), 14);
+        const plim__exact_answer first = solve_by(buf, n, 0, 0);
+        answers[first]++;
+        for (int kind = 1; kind < PLIM__ORDER_COUNT; kind++) {
+            const plim__exact_answer other = solve_by(buf, n, 0, kind);
+            assert_true(first == other || first == PLIM__EXACT_LIMIT || other == PLIM__EXACT_LIMIT);
+        }
+    }
+    assert_true(answers[PLIM__EXACT_FOUND] > 50 && answers[PLIM__EXACT_NONE] > 5);
+}
+
+/* Beyond 31 bits sizes are rounded up: a packing that is found is one, but a failure proves nothing. */
+static void rounded_sizes_prove_nothing(void **state)
+{
+    (void)state;
+    plim_buffer buf[9];
+    memcpy(buf, above_the_bound[0].buf, sizeof buf);
+    for (uint32_t i = 0; i < above_the_bound[0].n; i++) buf[i].size = (buf[i].size << 40) + i;
+    assert_int_equal(solve(buf, above_the_bound[0].n, 1 << 20), PLIM__EXACT_LIMIT);
+    assert_int_equal(solve(buf, above_the_bound[0].n, (8ll << 40) + (1 << 20)), PLIM__EXACT_FOUND);
+}
+
+static void a_gap_of_the_very_size_is_used(void **state)
+{
+    (void)state;
+    plim_buffer buf[] = {
+        {.lower = 0, .upper = 4, .size = 24}, /* 0 */
+        {.lower = 0, .upper = 2, .size = 16}, /* 24 */
+        {.lower = 0, .upper = 4, .size = 8},  /* 40 */
+        {.lower = 2, .upper = 4, .size = 16}, /* 24 again: the gap between the first and the third */
+    };
+    static const int64_t expected[] = {0, 3, 5, 3}; /* units of 8 bytes */
+    const plim__alloc a = {0};
+    plim__pack_view view;
+    assert_int_equal(plim__pack_view_init(&view, buf, 4, 0, &a, NULL), PLIM_OK);
+    for (int fit = PLIM__FIT_FIRST; fit <= PLIM__FIT_BEST; fit++) {
+        plim__order_key order[4];
+        plim__pack_slot slot[4];
+        int64_t offset[4];
+        uint64_t steps = UINT64_MAX;
+        plim__order_fill(order, &view, PLIM__ORDER_BIRTH);
+        plim__order_sort(order, 4);
+        assert_int_equal(plim__greedy_place(offset, &view, order, fit, slot, INT64_MAX, &steps), 6);
+        assert_memory_equal(offset, expected, sizeof offset);
+        steps = 1;
+        assert_int_equal(plim__greedy_place(offset, &view, order, fit, slot, INT64_MAX, &steps), INT64_MAX);
+        steps = UINT64_MAX;
+        assert_int_equal(plim__greedy_place(offset, &view, order, fit, slot, 6, &steps), INT64_MAX);
+    }
+    plim__pack_view_drop(&view, &a);
 }
 
 /* ----------------------------------------------------------------------------------------------- the check */
@@ -483,6 +547,9 @@ int main(void)
         cmocka_unit_test(large_cases_are_improved),
         cmocka_unit_test(exact_says_yes_and_no_rightly),
         cmocka_unit_test(a_no_survives_renaming),
+        cmocka_unit_test(orders_agree),
+        cmocka_unit_test(rounded_sizes_prove_nothing),
+        cmocka_unit_test(a_gap_of_the_very_size_is_used),
         cmocka_unit_test(the_check_finds_what_is_wrong),
         cmocka_unit_test(failing_allocations_are_survived),
     };
