@@ -168,7 +168,8 @@ static plim_status fill_plan(plim_plan *plan, plim_error *err)
     uint64_t floor;
     bool fits;
     PLIM_TRY(plim__plan_floor(plan, &floor, err));
-    PLIM_TRY(plim__plan_search(plan, arena_max, false, &fits, err));
+    fits = floor <= arena_max;
+    if (fits) PLIM_TRY(plim__plan_search(plan, arena_max, &fits, err));
     plan->facts.floor_bytes = plim__round_up(budget_for(plan, floor, tmpfs) + FLOOR_SLACK, PLIM__IO_ALIGN);
     plan->facts.fits = fits;
     if (!fits) return refuse(plan, err);

@@ -296,19 +296,39 @@ static plim_status search_inside(search *s, uint64_t arena_max, bool *fits)
     return PLIM_OK;
 }
 
-plim_status plim__plan_search(plim_plan *plan, uint64_t arena_max, bool thrifty, bool *fits, plim_error *err)
+/* The plan with the least peak there is, however slow: the smallest buffers, and of every pass the candidate with the least peak. */
+static plim_status search_smallest(search *s)
+{
+    plim_plan *plan = s->plan;
+    plan->read_copies = plan->write_copies = 1;
+    plim__plan_io(plan, 2);
+    s->smallest = true;
+    s->limit = UINT64_MAX;
+    s->f.small = FLOOR_SMALL;
+    s->f.spill_above = plan->set.spill_dir ? FLOOR_SMALL : UINT64_MAX;
+    bool found;
+    PLIM_TRY(find_passes(s, &found));
+    PLIM_FAIL_IF(!found, s->err, PLIM_E_PLAN, "internal: no plan was found, whatever its size");
+    return PLIM_OK;
+}
+
+plim_status plim__plan_search(plim_plan *plan, uint64_t arena_max, bool *fits, plim_error *err)
 {
     static const uint32_t rings[] = {3, 2, 1};
     search s = {.plan = plan, .err = err};
     plim_status status = new_search(&s);
     *fits = false;
-    for (int ring = thrifty ? 2 : 0; ring < 3 && status == PLIM_OK && !*fits; ring++) {
-        plan->read_copies = plan->write_copies = rings[ring];
-        for (int io = thrifty ? 2 : 0; io < 3 && status == PLIM_OK && !*fits; io++) {
+    for (int ring = 0; ring < 3 && status == PLIM_OK && !*fits; ring++) {
+        for (int io = 0; io < 3 && status == PLIM_OK && !*fits; io++) {
+            plan->read_copies = plan->write_copies = rings[ring];
             plim__plan_io(plan, io);
             if (plan->io_bytes > arena_max / 3 && io < 2) continue; /* the engine's buffers must not crowd out the program */
             status = search_inside(&s, arena_max, fits);
         }
+    }
+    if (status == PLIM_OK && !*fits) { /* fast and small at once was not to be had: then small */
+        status = search_smallest(&s);
+        *fits = status == PLIM_OK && plan->arena_bytes <= arena_max;
     }
     free_search(&s);
     return status;
@@ -316,21 +336,10 @@ plim_status plim__plan_search(plim_plan *plan, uint64_t arena_max, bool thrifty,
 
 plim_status plim__plan_floor(plim_plan *plan, uint64_t *floor, plim_error *err)
 {
-    search s = {.plan = plan, .smallest = true, .limit = UINT64_MAX, .err = err};
-    plan->read_copies = plan->write_copies = 1;
-    plim__plan_io(plan, 2);
-    s.f.small = FLOOR_SMALL;
-    s.f.spill_above = plan->set.spill_dir ? FLOOR_SMALL : UINT64_MAX;
+    search s = {.plan = plan, .err = err};
     plim_status status = new_search(&s);
-    bool fits = false;
-    if (status == PLIM_OK) status = find_passes(&s, &fits);
+    if (status == PLIM_OK) status = search_smallest(&s);
+    *floor = plan->arena_bytes;
     free_search(&s);
-    /* What is kept between passes depends on the budget, so the least peak of each pass is not yet proof: try, and give way in small steps. */
-    for (*floor = plan->arena_bytes; status == PLIM_OK;) {
-        status = plim__plan_search(plan, *floor, true, &fits, err);
-        if (status != PLIM_OK || fits) break;
-        PLIM_FAIL_IF(*floor > (1ull << 62), err, PLIM_E_BUDGET, "no amount of memory would be enough");
-        *floor = plim__round_up(*floor + *floor / 8 + 1, PLIM__IO_ALIGN);
-    }
     return status;
 }

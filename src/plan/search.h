@@ -4,10 +4,9 @@
 
 #include "plan/plan.h"
 
-/** Looks for the fastest plan whose arena has at most `arena_max` bytes. `*fits` is false, and the plan empty or partial, where there is none.
- *  @param thrifty  only the configuration with the smallest buffers */
-plim_status plim__plan_search(plim_plan *plan, uint64_t arena_max, bool thrifty, bool *fits, plim_error *err);
-/** The smallest arena with a plan. The plan is left in an undefined state. */
+/** Looks for the fastest plan whose arena has at most `arena_max` bytes. `*fits` is false, and the plan empty or partial, where there is none. */
+plim_status plim__plan_search(plim_plan *plan, uint64_t arena_max, bool *fits, plim_error *err);
+/** The smallest arena with a plan: plim__plan_search succeeds there and above. */
 plim_status plim__plan_floor(plim_plan *plan, uint64_t *floor, plim_error *err);
 /** Forgets passes, slots, spill files; homes are again those of the inputs. */
 void plim__plan_clear(plim_plan *plan);

