@@ -60,6 +60,7 @@ static plim_status parse_header(plim__csv *c, char **rest, uint32_t *number, con
     char *line = next_line(rest, number);
     char *field[PLIM__CSV_COLUMNS];
     if (!line) return fail(err, PLIM_E_FORMAT, "'%.200s' is empty: its first line must name the columns", name);
+    c->header_line = *number;
     c->n_columns = cut(line, field, PLIM__CSV_COLUMNS);
     if (c->n_columns > PLIM__CSV_COLUMNS) return fail(err, PLIM_E_FORMAT, "'%.200s', line %u: more than %d columns", name, *number, PLIM__CSV_COLUMNS);
     for (uint32_t i = 0; i < c->n_columns; i++) {

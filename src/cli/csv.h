@@ -12,6 +12,7 @@ typedef struct plim__csv {
     char **field;   /* n_rows * n_columns, into text; owned */
     const char *column[PLIM__CSV_COLUMNS];
     uint32_t n_columns, n_rows;
+    uint32_t header_line; /* from 1 */
     uint32_t *line; /* of each row, from 1; owned */
 } plim__csv;
 

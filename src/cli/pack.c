@@ -53,55 +53,101 @@ static plim_status read_file(const char *path, char **text, size_t *n, plim_erro
     return fail(err, code, path, large ? "larger than 1 GiB" : code == PLIM_E_IO ? "cannot be read" : "out of memory");
 }
 
+/* Which column holds what, by any of the names that MiniMalloc's own tables use. */
+typedef struct role {
+    const char *name[4];
+} role;
+
+enum { ROLE_ID, ROLE_LOWER, ROLE_UPPER, ROLE_SIZE, ROLES };
+
+static const role roles[ROLES] = {
+    [ROLE_ID] = {{"id", "buffer", "buffer_id"}},
+    [ROLE_LOWER] = {{"lower", "start", "begin"}},
+    [ROLE_UPPER] = {{"upper", "end"}}, /* an "end" is the last moment alive, an "upper" the one after it */
+    [ROLE_SIZE] = {{"size"}},
+};
+
+static plim_status find_column(uint32_t *out, const job *j, const role *r, plim_error *err)
+{
+    *out = PLIM__CSV_COLUMNS;
+    for (int i = 0; r->name[i] && *out == PLIM__CSV_COLUMNS; i++) *out = plim__csv_column(&j->table, r->name[i]);
+    if (*out < PLIM__CSV_COLUMNS) return PLIM_OK;
+    err->code = PLIM_E_FORMAT;
+    snprintf(err->message, sizeof err->message, "'%.200s', line %u: there is no column '%s' (needed: id, lower, upper, size)", j->path,
+             j->table.header_line, r->name[0]);
+    return err->code;
+}
+
+static plim_status fail_row(const job *j, uint32_t row, const char *what, plim_error *err)
+{
+    err->code = PLIM_E_FORMAT;
+    snprintf(err->message, sizeof err->message, "'%.200s', line %u: %s", j->path, j->table.line[row], what);
+    return err->code;
+}
+
+/* What MiniMalloc can say of a buffer and this packer cannot keep must not be passed over in silence. */
+static plim_status check_extras(const job *j, uint32_t row, plim_error *err)
+{
+    const plim__csv *t = &j->table;
+    const uint32_t gaps = plim__csv_column(t, "gaps"), alignment = plim__csv_column(t, "alignment");
+    int64_t align = 1;
+    if (gaps < PLIM__CSV_COLUMNS && t->field[(size_t)row * t->n_columns + gaps][0])
+        return fail_row(j, row, "column gaps: lifetimes with gaps are not supported", err);
+    if (alignment < PLIM__CSV_COLUMNS && plim__csv_int(&align, t, row, alignment, j->path, err)) return err->code;
+    if (align < 1 || (uint64_t)align > (j->options.alignment ? j->options.alignment : 1) || (align > 1 && j->options.alignment % (uint64_t)align))
+        return fail_row(j, row, "column alignment: give --align a multiple of every buffer's alignment", err);
+    return PLIM_OK;
+}
+
 /* Rows to buffers; each is checked by itself, with its line in the message. */
 static plim_status take_rows(job *j, plim_error *err)
 {
-    static const char *const names[] = {"lower", "upper", "size"};
     const plim__csv *t = &j->table;
-    uint32_t column[3];
-    for (int i = 0; i < 3; i++) {
-        column[i] = plim__csv_column(t, names[i]);
-        if (column[i] == PLIM__CSV_COLUMNS) {
-            err->code = PLIM_E_FORMAT;
-            snprintf(err->message, sizeof err->message, "'%.200s', line 1: there is no column '%s' (needed: id, lower, upper, size)", j->path, names[i]);
-            return err->code;
-        }
-    }
-    j->id = plim__csv_column(t, "id");
-    if (j->id == PLIM__CSV_COLUMNS) return fail(err, PLIM_E_FORMAT, j->path, "line 1: there is no column 'id' (needed: id, lower, upper, size)");
+    uint32_t column[ROLES];
+    for (int i = 0; i < ROLES; i++)
+        if (find_column(&column[i], j, &roles[i], err)) return err->code;
+    const bool is_end = !strcmp(t->column[column[ROLE_UPPER]], "end");
+    j->id = column[ROLE_ID];
     j->buffer = calloc(t->n_rows ? t->n_rows : 1, sizeof *j->buffer);
     if (!j->buffer) return fail(err, PLIM_E_NOMEM, j->path, "out of memory");
     for (uint32_t r = 0; r < t->n_rows; r++) {
-        int64_t v[3];
-        for (int i = 0; i < 3; i++)
+        int64_t v[ROLES];
+        for (int i = ROLE_LOWER; i < ROLES; i++)
             if (plim__csv_int(&v[i], t, r, column[i], j->path, err)) return err->code;
-        if (v[0] >= v[1] || v[2] < 0) {
-            err->code = PLIM_E_FORMAT;
-            snprintf(err->message, sizeof err->message, "'%.200s', line %u: %s", j->path, t->line[r],
-                     v[2] < 0 ? "the size is negative" : "lower must be below upper: a lifetime is [lower, upper)");
-            return err->code;
-        }
-        j->buffer[r] = (plim_buffer){.lower = v[0], .upper = v[1], .size = (uint64_t)v[2]};
+        if (is_end && v[ROLE_UPPER] == INT64_MAX) return fail_row(j, r, "column end: beyond 64 bits", err);
+        v[ROLE_UPPER] += is_end;
+        if (v[ROLE_SIZE] < 0) return fail_row(j, r, "the size is negative", err);
+        if (v[ROLE_LOWER] >= v[ROLE_UPPER]) return fail_row(j, r, is_end ? "start must not be after end" : "lower must be below upper: a lifetime is [lower, upper)", err);
+        if (check_extras(j, r, err)) return err->code;
+        j->buffer[r] = (plim_buffer){.lower = v[ROLE_LOWER], .upper = v[ROLE_UPPER], .size = (uint64_t)v[ROLE_SIZE]};
     }
     return PLIM_OK;
 }
 
-static int by_id(const void *a, const void *b)
+typedef struct id_row {
+    const char *id;
+    uint32_t row;
+} id_row;
+
+static int id_compare(const void *pa, const void *pb)
 {
-    return strcmp(*(char *const *)a, *(char *const *)b);
+    const id_row *a = pa, *b = pb;
+    const int order = strcmp(a->id, b->id);
+    return order ? order : a->row < b->row ? -1 : a->row > b->row;
 }
 
 static plim_status check_ids(const job *j, plim_error *err)
 {
     const plim__csv *t = &j->table;
-    char **ids = malloc((t->n_rows + 1) * sizeof *ids);
+    id_row *ids = malloc((t->n_rows + (size_t)1) * sizeof *ids);
     if (!ids) return fail(err, PLIM_E_NOMEM, j->path, "out of memory");
-    for (uint32_t r = 0; r < t->n_rows; r++) ids[r] = t->field[(size_t)r * t->n_columns + j->id];
-    qsort(ids, t->n_rows, sizeof *ids, by_id);
+    for (uint32_t r = 0; r < t->n_rows; r++) ids[r] = (id_row){.id = t->field[(size_t)r * t->n_columns + j->id], .row = r};
+    qsort(ids, t->n_rows, sizeof *ids, id_compare);
     for (uint32_t r = 1; r < t->n_rows && err->code == PLIM_OK; r++) {
-        if (strcmp(ids[r], ids[r - 1])) continue;
+        if (strcmp(ids[r].id, ids[r - 1].id)) continue;
         err->code = PLIM_E_FORMAT;
-        snprintf(err->message, sizeof err->message, "'%.200s': id '%.40s' is there twice", j->path, ids[r]);
+        snprintf(err->message, sizeof err->message, "'%.200s', line %u: id '%.40s' is there twice, first on line %u", j->path,
+                 t->line[ids[r].row], ids[r].id, t->line[ids[r - 1].row]);
     }
     free(ids);
     return err->code;
@@ -126,7 +172,7 @@ static plim_status write_output(const job *j, plim_error *err)
 {
     if (!j->out) {
         write_table(stdout, j);
-        return PLIM_OK;
+        return fflush(stdout) || ferror(stdout) ? fail(err, PLIM_E_IO, "stdout", strerror(errno)) : PLIM_OK;
     }
     char temp[4096];
     if (snprintf(temp, sizeof temp, "%s.%ld.tmp", j->out, (long)getpid()) >= (int)sizeof temp) return fail(err, PLIM_E_INVALID, j->out, "the path is too long");

@@ -181,7 +181,9 @@ static plim_status allocate_blocks(plim__tempfile *t, plim_error *err)
     plim__stat st = {0};
     const plim__os *os = t->os;
     const int stated = os->stat(os->self, t->buffered_fd, &st);
-    const int got = os->allocate(os->self, t->buffered_fd, t->bytes);
+    /* asked for more than there is, a file system may take all of it before it refuses, and other programs find the disk full */
+    const bool too_much = stated == 0 && t->bytes > st.space;
+    const int got = too_much ? -ENOSPC : os->allocate(os->self, t->buffered_fd, t->bytes);
     if (got == 0) return PLIM_OK;
     if (stated != 0 || (got != -ENOSPC && got != -EDQUOT && got != -EFBIG)) return path_fail(got, "allocate", t->path, err);
 

@@ -27,6 +27,10 @@ OUT
 expect_match 'a capacity that is too small' 3 '"fits": false' "$PLIMSOLL" pack three.csv --capacity 11 --json
 expect_match 'a capacity that will do' 0 '"fits": true' "$PLIMSOLL" pack three.csv --capacity 12 --json
 
+#   the older names, whose "end" is inclusive: the two are alive together at 2
+printf 'buffer,start,end,size\na,0,2,8\nb,2,3,4\n' >old.csv
+expect_match 'an end is the last moment alive' 0 '"height_bytes": 12' "$PLIMSOLL" pack old.csv --json
+
 refuse() { # name, pattern, text
     printf "$3" >bad.csv
     expect_error "$1" 2 "$2" "$PLIMSOLL" pack bad.csv
@@ -37,7 +41,9 @@ refuse 'not a number' "line 2, column size: 'big' is not a whole number" 'id,low
 refuse 'beyond 64 bits' 'beyond 64 bits' 'id,lower,upper,size\n1,0,1,99999999999999999999\n'
 refuse 'an empty lifetime' 'line 2: lower must be below upper' 'id,lower,upper,size\n1,5,5,1\n'
 refuse 'a negative size' 'line 2: the size is negative' 'id,lower,upper,size\n1,0,1,-4\n'
-refuse 'one id twice' "id '7' is there twice" 'id,lower,upper,size\n7,0,1,4\n7,1,2,4\n'
+refuse 'one id twice' "line 3: id '7' is there twice, first on line 2" 'id,lower,upper,size\n7,0,1,4\n7,1,2,4\n'
+refuse 'lifetimes with gaps' 'line 2: column gaps' 'id,lower,upper,size,gaps\n1,0,9,4,2-3\n'
+refuse 'an alignment that nobody keeps' 'line 2: column alignment' 'id,lower,upper,size,alignment\n1,0,9,4,8\n'
 refuse 'an empty file' 'is empty' ''
 expect_error 'no such file' 1 'No such file' "$PLIMSOLL" pack nowhere.csv
 expect_error 'an output that cannot be written' 1 'nowhere/out.csv' "$PLIMSOLL" pack three.csv -o nowhere/out.csv --quiet

@@ -106,13 +106,13 @@ static void nth_allocation(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT_OF(small); i++)
         for (int from_then = 0; from_then < 2; from_then++) {
-            /* Planning makes thousands of allocations in a few places: all of the first and the last ones, every seventh between. */
+            /* Planning makes thousands of allocations in a few places: all of the first and of the last ones, some between. */
             countdown all = {.left = -1};
             plim_error err;
             if (run_public(small[i], &all, &err)) fail_msg("%s: %s", small[i], err.message);
             unlink(files_path("out.npy"));
             int64_t n = 0;
-            while (fail_allocation(small[i], n, from_then)) n += n < 200 || n > all.calls - 100 ? 1 : 7 + all.calls / 200;
+            while (fail_allocation(small[i], n, from_then)) n += n < 150 || n > all.calls - 60 ? 1 : 7 + all.calls / 60;
             assert_true(n >= all.calls);
         }
 }
@@ -215,7 +215,7 @@ static void nth_call(const victim *v, faulty_call call, bool direct)
     static const int errors[] = {-EIO, -ENOSPC};
     for (int from_then = 0; from_then < 2; from_then++)
         for (size_t e = 0; e < COUNT_OF(errors); e++)
-            for (int64_t n = 0; fail_call(v, call, errors[e], from_then, direct, n); n += n < 40 ? 1 : 11) assert_true(n < 5000);
+            for (int64_t n = 0; fail_call(v, call, errors[e], from_then, direct, n); n += n < 25 ? 1 : 13) assert_true(n < 5000);
 }
 
 static void system_calls(void **state)
@@ -237,8 +237,8 @@ static void short_counts(void **state)
         victim v;
         new_victim(&v, large[i]);
         for (int direct = 0; direct < 2; direct++) {
-            for (int64_t n = 0; fail_call(&v, FAULTY_pread, 0, false, direct, n); n += n < 40 ? 1 : 11) assert_true(n < 5000);
-            for (int64_t n = 0; fail_call(&v, FAULTY_pwrite, 0, false, direct, n); n += n < 40 ? 1 : 11) assert_true(n < 5000);
+            for (int64_t n = 0; fail_call(&v, FAULTY_pread, 0, false, direct, n); n += n < 25 ? 1 : 13) assert_true(n < 5000);
+            for (int64_t n = 0; fail_call(&v, FAULTY_pwrite, 0, false, direct, n); n += n < 25 ? 1 : 13) assert_true(n < 5000);
         }
         free(v.want);
     }
