@@ -1,0 +1,53 @@
+#!/bin/sh
+# Static offsets on packing instances: height, lower bound, gap and time of each, best of ROUNDS (default 3). A file whose name carries a capacity
+# (A.1048576.csv, as MiniMalloc's are named) must come out at that height or less. Every placement is checked here, by awk, pair by pair.
+#   bench/pack.sh [FILE.csv...]      default: the files in PACK_CASES, or in ../shared/cases/packing beside the project
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/prepare.sh"
+prepare
+cases=${PACK_CASES:-$here/../../shared/cases/packing}
+if [ $# = 0 ]; then
+    set -- "$cases"/*.csv
+    [ -f "$1" ] || { echo "SKIPPED: the packing benchmark: no instances here (name the folder in PACK_CASES)" >&2; exit 77; }
+fi
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+status=0
+
+# Pairs that are alive together and share bytes, and buffers that end above $2: prints what is wrong.
+overlaps() {
+    awk -F, -v height="$2" '
+        NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+        { n++; lower[n] = $at["lower"]; upper[n] = $at["upper"]; from[n] = $at["offset"]; to[n] = from[n] + $at["size"] }
+        END {
+            for (i = 1; i <= n; i++) {
+                if (from[i] < 0 || to[i] > height) { print "buffer " i " ends at " to[i]; exit }
+                for (j = 1; j < i; j++)
+                    if (lower[i] < upper[j] && lower[j] < upper[i] && from[i] < to[j] && from[j] < to[i]) { print "buffers " j " and " i " overlap"; exit }
+            }
+        }' "$1"
+}
+
+printf '%-20s %8s %14s %14s %8s %9s\n' instance buffers height bound gap seconds
+for file in "$@"; do
+    : >"$tmp/rounds"
+    for round in $(seq "${ROUNDS:-3}"); do
+        "$PLIMSOLL" pack "$file" -o "$tmp/placed.csv" --json >"$tmp/json"
+        number() { sed -n "s/.*\"$1\": \\([0-9.e+-]*\\).*/\\1/p" "$tmp/json"; }
+        echo "$(number height_bytes) $(number seconds) $(number bound_bytes)" >>"$tmp/rounds"
+        wrong=$(overlaps "$tmp/placed.csv" "$(number height_bytes)")
+        [ -z "$wrong" ] || { echo "$(basename "$file"): WRONG: $wrong"; status=1; }
+    done
+    buffers=$(($(grep -c . "$file") - 1))
+    capacity=$(basename "$file" .csv | sed -n 's/.*\.\([0-9]*\)$/\1/p')
+    sort -k1,1n -k2,2g "$tmp/rounds" | awk -v name="$(basename "$file")" -v n="$buffers" -v capacity="${capacity:-0}" '
+        NR == 1 { height = $1; bound = $3; seconds = $2 }
+        { worst = $1; if ($2 > slowest) slowest = $2 }
+        END {
+            bad = capacity && worst > capacity
+            printf "%-20s %8d %14d %14d %7.3f%% %4.2f-%.2f%s\n", name, n, worst, bound, 100 * (worst - bound) / bound, seconds, slowest, bad ? "   ABOVE ITS CAPACITY" : ""
+            exit bad
+        }' || status=1
+done
+exit $status
