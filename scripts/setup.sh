@@ -15,6 +15,8 @@ ninja-build         | tool ninja        | the build
 pkg-config          | tool pkg-config   | finding libraries
 libblis-openmp-dev  | header blis.h     | matrix products on the same thread pool as everything else
 zlib1g-dev          | header zlib.h     | compressed .npz members
+libjansson-dev      | header jansson.h  | JSON text of Keras models
+libhdf5-dev         | hdf5              | weights of Keras models; the library itself is loaded only when such a file is opened
 libcmocka-dev       | cmocka cmocka.h   | unit tests
 python3-numpy       | numpy             | the oracle of the tests and of the benchmark; never used by the library
 TABLE
@@ -37,6 +39,7 @@ present() { # kind, name
     header) has_header cc "#include <$2>" ;;
     clang) has_header clang "#include <$2>" || has_header "clang -fopenmp" "#include <$2>" ;;
     cmocka) pkg-config --exists cmocka 2>/dev/null ;;
+    hdf5) pkg-config --exists hdf5-serial 2>/dev/null || pkg-config --exists hdf5 2>/dev/null ;;
     dask) [ -d /usr/lib/python3/dist-packages/dask ] || python3 -c 'import dask.array' >/dev/null 2>&1 ;;
     numpy) [ -d /usr/lib/python3/dist-packages/numpy ] || python3 -c 'import numpy' >/dev/null 2>&1 ;;
     esac

@@ -2,7 +2,7 @@
  * Descriptors are closed before a function returns: what is kept is the file's identity, so that a later reader notices a change. */
 #include "formats/array_file.h"
 #include "core/size.h"
-#include "formats/npz.h"
+#include "formats/zip.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -124,12 +124,12 @@ static plim_status head_keep(void *ctx, const uint8_t *p, uint64_t n, plim_error
 
 static plim_status read_npz(plim__array_file *out, const opened *f, plim_error *err)
 {
-    const plim__npz z = {.os = f->os, .fd = f->fd, .bytes = f->stat.size, .path = f->path};
-    plim__npz_member m;
-    PLIM_TRY(plim__npz_find(&m, &z, f->member, err));
+    const plim__zip z = {.os = f->os, .fd = f->fd, .bytes = f->stat.size, .path = f->path};
+    plim__zip_member m;
+    PLIM_TRY(plim__zip_find(&m, &z, f->member, ".npy", err));
     if (!m.deflated) return read_npy(out, f, m.data, m.data + m.size, err);
     head_buffer head = {.n = 0};
-    PLIM_TRY(plim__npz_inflate(&z, &m, sizeof head.bytes, head_keep, &head, err));
+    PLIM_TRY(plim__zip_inflate(&z, &m, sizeof head.bytes, head_keep, &head, err));
     PLIM_TRY(plim__npy_parse(out, head.bytes, head.n, 0, m.size, f->path, err));
     out->compressed = true;
     return PLIM_OK;
@@ -208,12 +208,12 @@ static plim_status unpack_write(void *ctx, const uint8_t *p, uint64_t n, plim_er
 
 static plim_status unpack_member(plim__array_file *out, const opened *f, int dst, plim_error *err)
 {
-    const plim__npz z = {.os = f->os, .fd = f->fd, .bytes = f->stat.size, .path = f->path};
-    plim__npz_member m;
-    PLIM_TRY(plim__npz_find(&m, &z, f->member, err));
+    const plim__zip z = {.os = f->os, .fd = f->fd, .bytes = f->stat.size, .path = f->path};
+    plim__zip_member m;
+    PLIM_TRY(plim__zip_find(&m, &z, f->member, ".npy", err));
     if (!m.deflated) return plim__array_fail(err, PLIM_E_INVALID, f->path, m.data, "the member is stored, not compressed");
     unpacker u = {.from = f, .dst = dst};
-    PLIM_TRY(plim__npz_inflate(&z, &m, m.size, unpack_write, &u, err));
+    PLIM_TRY(plim__zip_inflate(&z, &m, m.size, unpack_write, &u, err));
     unpack_drop(&u);
 
     plim__array_file found = {.source = {.path = out->source.path}};

@@ -30,6 +30,7 @@ void plim__graph_free(plim_graph **gp)
     plim__free(&a, g->node);
     plim__free(&a, g->source);
     plim__free(&a, g->output);
+    plim__free(&a, g->state);
     plim__free(&a, g->seen);
     plim__free(&a, g);
     *gp = NULL;
@@ -168,7 +169,7 @@ plim_status plim__graph_apply(plim_graph *g, uint32_t op, const uint32_t *in, ui
     for (uint32_t k = 0; k < n_in; k++)
         PLIM_FAIL_IF(in[k] >= g->n_values, err, PLIM_E_INVALID, "%s: input %u is not a value of this graph", row->name, k);
 
-    plim__node n = {.op = op, .n_in = n_in, .attr = *attr};
+    plim__node n = {.op = op, .n_in = n_in, .attr = *attr, .tag = g->tag, .backward = g->backward};
     n.in = plim__new(&g->alloc, n_in ? n_in : 1, sizeof *n.in, err);
     if (!n.in) return PLIM_E_NOMEM;
     memcpy(n.in, in, n_in * sizeof *in);
@@ -210,5 +211,17 @@ plim_status plim__graph_output_counted(plim_graph *g, uint32_t value, uint32_t c
     g->output[g->n_outputs - 1].hidden = true;
     PLIM_TRY(plim__graph_output(g, value, name, path, err));
     g->output[g->n_outputs - 1].count = g->n_outputs - 2;
+    return PLIM_OK;
+}
+
+plim_status plim__graph_state(plim_graph *g, uint32_t in, uint32_t out, plim_error *err)
+{
+    PLIM_FAIL_IF(in >= g->n_values || out >= g->n_values || g->value[in].kind != PLIM__VALUE_FILE, err, PLIM_E_INVALID,
+                 "state: an input and a value of this graph are needed");
+    const plim__value *a = &g->value[in], *b = &g->value[out];
+    PLIM_FAIL_IF(a->dtype != b->dtype || !plim__shape_equal(&a->shape, &b->shape), err, PLIM_E_TYPE, "state: '%s' and what takes its place are of different types",
+                 a->name);
+    PLIM_TRY(plim__grow(&g->alloc, (void **)&g->state, &g->cap_states, g->n_states + 1, sizeof *g->state, err));
+    g->state[g->n_states++] = (plim__state){in, out};
     return PLIM_OK;
 }

@@ -12,7 +12,7 @@
 
 /** An array in a file: what the formats' readers find out and the runner reads by region. */
 typedef struct plim__source {
-    char *path;                     /* owned by the graph */
+    char *path;                     /* owned by the graph; "": not bound to a file yet, enough for a plan */
     uint64_t offset;                /* of element [0,...,0] in the file */
     int64_t stride[PLIM_MAX_RANK];  /* elements between neighbours in each dimension of the value, as they lie in the file */
     bool swap;                      /* bytes of an element are in the other order */
@@ -51,7 +51,14 @@ typedef struct plim__node {
     uint32_t *in; /* value ids, owned by the graph */
     uint32_t out[PLIM__MAX_OUT];
     plim__attr attr;
+    uint32_t tag;  /* whose part of the program it is: a layer's number; for reports only, equal nodes may differ in it */
+    bool backward; /* part of a gradient */
 } plim__node;
+
+/** What a program carries from one run to the next: afterwards `out` takes the place of `in`, an input of the same type. */
+typedef struct plim__state {
+    uint32_t in, out;
+} plim__state;
 
 typedef struct plim__output {
     uint32_t value;
@@ -67,6 +74,9 @@ typedef struct plim_graph {
     plim__node *node;     uint32_t n_nodes, cap_nodes;
     plim__source *source; uint32_t n_sources, cap_sources;
     plim__output *output; uint32_t n_outputs, cap_outputs;
+    plim__state *state;   uint32_t n_states, cap_states;
+    uint32_t tag;          /* of the nodes that are made from now on */
+    bool backward;
     uint32_t *seen;       uint32_t cap_seen; /* open-addressed table of nodes by what they are: equal applications are found, not searched */
 } plim_graph;
 
@@ -85,5 +95,7 @@ plim_status plim__graph_apply(plim_graph *g, uint32_t op, const uint32_t *in, ui
 plim_status plim__graph_output(plim_graph *g, uint32_t value, const char *name, const char *path, plim_error *err);
 /** The same for a result whose length is known only after the run: `count` (an i64 of rank 0) will say how many of value's rows hold data. */
 plim_status plim__graph_output_counted(plim_graph *g, uint32_t value, uint32_t count, const char *name, const char *path, plim_error *err);
+/** Declares that `out` takes the place of the input `in` after a run. */
+plim_status plim__graph_state(plim_graph *g, uint32_t in, uint32_t out, plim_error *err);
 
 #endif

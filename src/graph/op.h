@@ -66,7 +66,18 @@ typedef enum plim__op_flag {
     PLIM__OP_POOL = 1,    /* the kernel uses the pool itself: it is called from one thread with as large a part as there is */
     PLIM__OP_CHEAP = 2,   /* making the value again costs less than storing it in a file (elementwise, shape) */
     PLIM__OP_INPLACE = 4, /* output 0 may lie exactly on an input of the same element size and the same box */
+    PLIM__OP_GEMM = 8,    /* the kernel calls plim__gemm, whose own buffers are made before the run */
 } plim__op_flag;
+
+/** What a row's `grad` is given and what it gives. It may add nodes: the graph's arrays move, so take nothing from them by pointer across that. */
+typedef struct plim__gradient {
+    plim_graph *graph;
+    uint32_t node;
+    const uint32_t *dout; /* per output: the gradient with respect to it, or PLIM__NONE if nothing depends on it */
+    const bool *want;     /* per input: is its gradient needed */
+    uint32_t *din;        /* per input: set where wanted; PLIM__NONE stays where it is zero everywhere */
+    plim_error *err;
+} plim__gradient;
 
 typedef struct plim__op_row {
     const char *name;
@@ -82,6 +93,8 @@ typedef struct plim__op_row {
     void (*merge)(const plim__call *c); /* c->in[j] is a partial output j, merged into c->out[j]; NULL: no axis reduces */
     /** Work of one iteration of the nest, in units of one simple f32 operation. */
     double (*work)(const plim_graph *g, const plim__node *n);
+    /** Adds the gradient of some scalar with respect to the inputs, given that with respect to the outputs (ops/autodiff.h). NULL: none passes. */
+    plim_status (*grad)(plim__gradient *d);
 } plim__op_row;
 
 /** The row of an op id (ops.h). */

@@ -20,6 +20,7 @@
 #define CHUNK 1024
 #define SHORT_ROW 128 /* rows below this are run several at a time */
 #define MAX_IN 3
+#define OPERANDS (MAX_IN + 1)
 
 /* ----------------------------------------------------------------------------------------------- the table */
 
@@ -110,7 +111,7 @@ static void store(const operand *o, char *dst, const void *result, void *raw, in
 
 typedef struct runner {
     plim__strided s; /* 0 is the output, 1... the inputs */
-    operand op[PLIM__STRIDED_MAX];
+    operand op[OPERANDS];
     plim__ew_loop loop;
     void *raw;
 } runner;
@@ -143,7 +144,7 @@ static void run_blocks(runner *r)
     const int64_t n_col = r->s.n[last], n_row = tall ? r->s.n[last - 1] : 1;
     const int64_t cols = tall || all_direct(r) ? n_col : plim__min(n_col, CHUNK);
     const int64_t rows = tall ? plim__min(n_row, CHUNK / n_col) : 1;
-    char *data[PLIM__STRIDED_MAX], *block[PLIM__STRIDED_MAX];
+    char *data[PLIM__STRIDED_MAX], *block[OPERANDS];
     int64_t at[PLIM_MAX_RANK] = {0};
     memcpy(data, r->s.data, sizeof data);
     do {
@@ -202,8 +203,8 @@ void plim__ew_run(plim__ew fn, plim_dtype compute, const plim__view *out, const 
         if (fn != PLIM__EW_POW) n_in = 1;
     }
 
-    _Alignas(64) char chunk[PLIM__STRIDED_MAX][CHUNK * 8], raw[CHUNK * 8];
-    const plim__view *view[PLIM__STRIDED_MAX] = {out};
+    _Alignas(64) char chunk[OPERANDS][CHUNK * 8], raw[CHUNK * 8];
+    const plim__view *view[OPERANDS] = {out};
     for (uint32_t k = 0; k < n_in; k++) view[k + 1] = &in[k];
     runner r = {.loop = find_loop(fn, compute), .raw = raw};
     PLIM_ASSERT(r.loop);

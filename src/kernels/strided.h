@@ -6,7 +6,7 @@
 
 #include "kernels/view.h"
 
-#define PLIM__STRIDED_MAX 4
+#define PLIM__STRIDED_MAX 8
 
 typedef struct plim__strided {
     uint32_t count; /* of views */

@@ -2,6 +2,7 @@
  * attr.kind is the function, attr.i[0] the dtype it is computed in, attr.i[1] the output's. The work is done by kernels/elementwise.c. */
 #include "core/dtype.h"
 #include "ops/indexing.h"
+#include "ops/gradient.h"
 #include "ops/ops.h"
 
 /* ------------------------------------------------------------------------------------------- broadcasting */
@@ -106,6 +107,7 @@ const plim__op_row plim__row_elementwise = {
     .reads = reads,
     .run = run,
     .work = work,
+    .grad = plim__grad_elementwise,
 };
 
 /* -------------------------------------------------------------------------------------------- constructors */

@@ -2,6 +2,7 @@
  * so that an input box may hold more than the part needs. */
 #include "core/size.h"
 #include "ops/indexing.h"
+#include "ops/gradient.h"
 #include "ops/ops.h"
 
 #include <string.h>
@@ -84,6 +85,7 @@ const plim__op_row plim__row_concat = {
     .reads = concat_reads,
     .run = concat_run,
     .work = work_copy,
+    .grad = plim__grad_concat,
 };
 
 plim_status plim__op_concat(plim_graph *g, const uint32_t *in, uint32_t n_in, uint32_t axis, uint32_t *v, plim_error *err)
@@ -210,6 +212,7 @@ const plim__op_row plim__row_pad = {
     .reads = pad_reads,
     .run = pad_run,
     .work = work_copy,
+    .grad = plim__grad_pad,
 };
 
 plim_status plim__op_pad(plim_graph *g, uint32_t x, const int64_t before[], const int64_t after[], plim__edge mode, double fill, uint32_t *v,
@@ -331,6 +334,7 @@ const plim__op_row plim__row_take = {
     .reads = take_reads,
     .run = take_run,
     .work = work_copy,
+    .grad = plim__grad_take,
 };
 
 /* The same constant with its negative indices counted from the end; the same value where there are none. */

@@ -2,33 +2,45 @@
  * which sums. Cutting i streams a tall matrix past a resident one; cutting k accumulates; cutting all three is the blocked product of two
  * matrices that both lie in files.
  *
+ * attr.i[0] and i[1]: the last two dimensions of the first, the second operand are swapped. attr.mask: dimensions of the stack that are summed over, too,
+ * and so are no dimensions of the output: the gradient of a matrix that a whole stack was multiplied with.
+ *
  * The row takes operands of its own dtype only (f32, f64, i64, u64); the constructor adds the casts around it. */
 #include "core/dtype.h"
 #include "core/size.h"
 #include "kernels/gemm.h"
+#include "ops/gradient.h"
 #include "ops/ops.h"
 
 #include <string.h>
 
 /* Where each operand's dimensions are: the ranks decide. */
 typedef struct layout {
-    uint32_t stack; /* dimensions of the stack */
+    uint32_t stack;  /* dimensions of the stack */
+    uint32_t summed; /* those of them that are summed over */
+    bool turn_a, turn_b;
     int32_t axis_i, axis_j, axis_k;
-    int64_t m, n, k;
+    int64_t m, n, k, kb;
 } layout;
 
-static layout layout_of(const plim_shape *a, const plim_shape *b)
+static layout layout_of(const plim_shape *a, const plim_shape *b, const plim__attr *attr)
 {
     const uint32_t sa = a->rank > 2 ? a->rank - 2 : 0, sb = b->rank > 2 ? b->rank - 2 : 0;
-    layout l = {.stack = sa > sb ? sa : sb};
+    layout l = {.stack = sa > sb ? sa : sb, .summed = attr->mask, .turn_a = attr->i[0], .turn_b = attr->i[1]};
     int32_t next = (int32_t)l.stack;
     l.axis_i = a->rank > 1 ? next++ : -1;
     l.axis_j = b->rank > 1 ? next++ : -1;
     l.axis_k = next;
-    l.m = a->rank > 1 ? a->dim[a->rank - 2] : 1;
-    l.n = b->rank > 1 ? b->dim[b->rank - 1] : 1;
-    l.k = a->dim[a->rank - 1];
+    l.m = a->rank > 1 ? a->dim[a->rank - (l.turn_a ? 1 : 2)] : 1;
+    l.k = a->dim[a->rank - (l.turn_a ? 2 : 1)];
+    l.n = b->rank > 1 ? b->dim[b->rank - (l.turn_b ? 2 : 1)] : 1;
+    l.kb = b->dim[b->rank > 1 ? b->rank - (l.turn_b ? 1 : 2) : 0];
     return l;
+}
+
+static layout layout_of_node(const plim_graph *g, const plim__node *n)
+{
+    return layout_of(&plim__in(g, n, 0)->shape, &plim__in(g, n, 1)->shape, &n->attr);
 }
 
 /* Extent of stack dimension d in operand s, 1 where the operand does not have it. */
@@ -38,6 +50,19 @@ static int64_t stack_dim(const plim_shape *s, uint32_t stack, uint32_t d)
     return d + own < stack ? 1 : s->dim[d + own - stack];
 }
 
+static plim_status check(const plim__value *va, const plim__value *vb, const plim__attr *attr, const char *ta, const char *tb, plim_error *err)
+{
+    const plim_shape *a = &va->shape, *b = &vb->shape;
+    PLIM_FAIL_IF(va->dtype != vb->dtype, err, PLIM_E_TYPE, "matmul: operands of %s and %s", plim_dtype_name(va->dtype), plim_dtype_name(vb->dtype));
+    PLIM_FAIL_IF(a->rank == 0 || b->rank == 0, err, PLIM_E_SHAPE, "matmul: a scalar is not a matrix (%s @ %s); use *", ta, tb);
+    PLIM_FAIL_IF((attr->i[0] && a->rank < 2) || (attr->i[1] && b->rank < 2), err, PLIM_E_SHAPE, "matmul: %s @ %s: a vector cannot be turned", ta, tb);
+    const layout l = layout_of(a, b, attr);
+    PLIM_FAIL_IF(l.k != l.kb, err, PLIM_E_SHAPE, "matmul: %s @ %s: inner dimensions %lld and %lld differ", ta, tb, (long long)l.k, (long long)l.kb);
+    PLIM_FAIL_IF(l.stack + 2 > PLIM_MAX_RANK, err, PLIM_E_SHAPE, "matmul: %s @ %s has too many dimensions", ta, tb);
+    PLIM_FAIL_IF(l.summed >> l.stack, err, PLIM_E_INVALID, "matmul: %s @ %s: a sum over a dimension that the stack does not have", ta, tb);
+    return PLIM_OK;
+}
+
 static plim_status infer(const plim_graph *g, plim__node *n, plim__type *type, plim_error *err)
 {
     const plim__value *va = plim__in(g, n, 0), *vb = plim__in(g, n, 1);
@@ -45,18 +70,13 @@ static plim_status infer(const plim_graph *g, plim__node *n, plim__type *type, p
     char ta[160], tb[160];
     plim_shape_format(ta, sizeof ta, a);
     plim_shape_format(tb, sizeof tb, b);
-    PLIM_FAIL_IF(va->dtype != vb->dtype, err, PLIM_E_TYPE, "matmul: operands of %s and %s", plim_dtype_name(va->dtype), plim_dtype_name(vb->dtype));
-    PLIM_FAIL_IF(a->rank == 0 || b->rank == 0, err, PLIM_E_SHAPE, "matmul: a scalar is not a matrix (%s @ %s); use *", ta, tb);
-    const layout l = layout_of(a, b);
-    const int64_t kb = b->dim[b->rank > 1 ? b->rank - 2 : 0];
-    PLIM_FAIL_IF(l.k != kb, err, PLIM_E_SHAPE, "matmul: %s @ %s: inner dimensions %lld and %lld differ", ta, tb, (long long)l.k, (long long)kb);
-    PLIM_FAIL_IF(l.stack + 2 > PLIM_MAX_RANK, err, PLIM_E_SHAPE, "matmul: %s @ %s has too many dimensions", ta, tb);
-
+    PLIM_TRY(check(va, vb, &n->attr, ta, tb, err));
+    const layout l = layout_of(a, b, &n->attr);
     plim_shape out = {.rank = 0};
     for (uint32_t d = 0; d < l.stack; d++) {
         const int64_t da = stack_dim(a, l.stack, d), db = stack_dim(b, l.stack, d);
         PLIM_FAIL_IF(da != db && da != 1 && db != 1, err, PLIM_E_SHAPE, "matmul: %s @ %s: stacks do not broadcast", ta, tb);
-        out.dim[out.rank++] = da == 1 ? db : da;
+        if (!(l.summed >> d & 1)) out.dim[out.rank++] = da == 1 ? db : da;
     }
     if (l.axis_i >= 0) out.dim[out.rank++] = l.m;
     if (l.axis_j >= 0) out.dim[out.rank++] = l.n;
@@ -68,27 +88,32 @@ static plim_status infer(const plim_graph *g, plim__node *n, plim__type *type, p
 static void axes(const plim_graph *g, const plim__node *n, plim__axes *x)
 {
     const plim_shape *a = &plim__in(g, n, 0)->shape, *b = &plim__in(g, n, 1)->shape;
-    const layout l = layout_of(a, b);
-    const plim_shape *out = &plim__out(g, n, 0)->shape;
+    const layout l = layout_of_node(g, n);
+    uint32_t rank = 0;
     x->n = (uint32_t)l.axis_k + 1;
-    for (uint32_t d = 0; d < out->rank; d++) {
-        x->axis[d] = (plim__axis){out->dim[d], PLIM__PARALLEL};
-        x->out[0][d] = (int8_t)d;
+    for (uint32_t d = 0; d < l.stack; d++) {
+        const int64_t da = stack_dim(a, l.stack, d), db = stack_dim(b, l.stack, d);
+        const bool summed = l.summed >> d & 1;
+        x->axis[d] = (plim__axis){da == 1 ? db : da, summed ? PLIM__SUM : PLIM__PARALLEL};
+        if (!summed) x->out[0][rank++] = (int8_t)d;
     }
+    if (l.axis_i >= 0) x->axis[l.axis_i] = (plim__axis){l.m, PLIM__PARALLEL}, x->out[0][rank++] = (int8_t)l.axis_i;
+    if (l.axis_j >= 0) x->axis[l.axis_j] = (plim__axis){l.n, PLIM__PARALLEL}, x->out[0][rank++] = (int8_t)l.axis_j;
     x->axis[l.axis_k] = (plim__axis){l.k, PLIM__SUM};
 }
 
 static void reads(const plim_graph *g, const plim__node *n, uint32_t operand, plim__index *index)
 {
-    const plim_shape *a = &plim__in(g, n, 0)->shape, *b = &plim__in(g, n, 1)->shape;
-    const plim_shape *s = operand == 0 ? a : b;
-    const layout l = layout_of(a, b);
+    const plim_shape *s = &plim__in(g, n, operand)->shape;
+    const layout l = layout_of_node(g, n);
     const uint32_t own = s->rank > 2 ? s->rank - 2 : 0;
     for (uint32_t d = 0; d < own; d++) {
         const int32_t axis = (int32_t)(d + l.stack - own);
         index[d] = s->dim[d] == 1 ? (plim__index){.axis = -1, .window = 1} : (plim__index){.axis = axis, .stride = 1, .div = 1, .window = 1};
     }
-    const int32_t last[2] = {operand == 0 ? l.axis_i : l.axis_k, operand == 0 ? l.axis_k : l.axis_j};
+    const bool turned = operand == 0 ? l.turn_a : l.turn_b;
+    const int32_t outer = operand == 0 ? l.axis_i : l.axis_k, inner = operand == 0 ? l.axis_k : l.axis_j;
+    const int32_t last[2] = {turned ? inner : outer, turned ? outer : inner};
     for (uint32_t d = own; d < s->rank; d++)
         index[d] = (plim__index){.axis = s->rank == 1 ? l.axis_k : last[d - own], .stride = 1, .div = 1, .window = 1};
 }
@@ -103,7 +128,8 @@ static void init(const plim__call *c)
 }
 
 /* Stride and position of an operand's matrix for one element of the stack. */
-static plim__matrix matrix_at(const plim__view *v, const plim_shape *shape, const plim__region *box, const int64_t *stack_at, uint32_t stack, bool left)
+static plim__matrix matrix_at(const plim__view *v, const plim_shape *shape, const plim__region *box, const int64_t *stack_at, uint32_t stack, bool left,
+                              bool turned)
 {
     const uint32_t own = shape->rank > 2 ? shape->rank - 2 : 0;
     int64_t at[PLIM_MAX_RANK];
@@ -114,8 +140,8 @@ static plim__matrix matrix_at(const plim__view *v, const plim_shape *shape, cons
         m.row = left ? 0 : v->stride[0];
         m.col = left ? v->stride[0] : 0;
     } else {
-        m.row = v->stride[own];
-        m.col = v->stride[own + 1];
+        m.row = v->stride[own + turned];
+        m.col = v->stride[own + !turned];
     }
     /* BLIS wants strides that are not 0; a single row or column may have any */
     if (m.row == 0) m.row = 1;
@@ -128,29 +154,40 @@ static int64_t length(const plim__call *c, int32_t axis)
     return axis < 0 ? 1 : plim__range_len(c->axis[axis]);
 }
 
+/* The output's matrix for one element of the stack. */
+static plim__matrix result_at(const plim__view *out, const layout *l, const int64_t *stack_at)
+{
+    int64_t at[PLIM_MAX_RANK];
+    uint32_t rank = 0;
+    for (uint32_t d = 0; d < l->stack; d++)
+        if (!(l->summed >> d & 1)) at[rank++] = stack_at[d];
+    for (uint32_t d = rank; d < out->rank; d++) at[d] = out->lo[d];
+    const int64_t row = l->axis_i >= 0 ? out->stride[rank] : 1, col = l->axis_j >= 0 ? out->stride[rank + (l->axis_i >= 0)] : 1;
+    return (plim__matrix){plim__view_at(out, at), row ? row : 1, col ? col : 1};
+}
+
 static void run(const plim__call *c)
 {
     const plim_shape *a = &plim__in(c->graph, c->node, 0)->shape, *b = &plim__in(c->graph, c->node, 1)->shape;
-    const layout l = layout_of(a, b);
+    const layout l = layout_of_node(c->graph, c->node);
     plim__region box_a, box_b;
     plim__region_reads(c->graph, c->node, 0, c->axis, &box_a);
     plim__region_reads(c->graph, c->node, 1, c->axis, &box_b);
     const int64_t m = length(c, l.axis_i), n = length(c, l.axis_j), k = length(c, l.axis_k);
-
-    const plim__view *out = &c->out[0];
-    if (plim__view_count(out) == 0) return;
+    if (plim__view_count(&c->out[0]) == 0) return;
     int64_t at[PLIM_MAX_RANK] = {0};
-    for (uint32_t d = 0; d < out->rank; d++) at[d] = out->lo[d];
+    for (uint32_t d = 0; d < l.stack; d++) {
+        at[d] = c->axis[d].lo;
+        if (plim__range_len(c->axis[d]) <= 0) return;
+    }
     for (;;) {
-        const plim__matrix ma = matrix_at(&c->in[0], a, &box_a, at, l.stack, true);
-        const plim__matrix mb = matrix_at(&c->in[1], b, &box_b, at, l.stack, false);
-        const plim__matrix mc = {plim__view_at(out, at), l.axis_i >= 0 && out->stride[l.axis_i] ? out->stride[l.axis_i] : 1,
-                                 l.axis_j >= 0 && out->stride[l.axis_j] ? out->stride[l.axis_j] : 1};
-        plim__gemm(out->dtype, c->threads, mc, ma, mb, m, n, k);
+        const plim__matrix ma = matrix_at(&c->in[0], a, &box_a, at, l.stack, true, l.turn_a);
+        const plim__matrix mb = matrix_at(&c->in[1], b, &box_b, at, l.stack, false, l.turn_b);
+        plim__gemm(c->out[0].dtype, c->threads, result_at(&c->out[0], &l, at), ma, mb, m, n, k);
         uint32_t d = l.stack;
         while (d-- > 0) {
-            if (++at[d] < out->lo[d] + out->n[d]) break;
-            at[d] = out->lo[d];
+            if (++at[d] < c->axis[d].hi) break;
+            at[d] = c->axis[d].lo;
         }
         if (d == UINT32_MAX) return;
     }
@@ -168,7 +205,8 @@ static double work(const plim_graph *g, const plim__node *n)
 }
 
 const plim__op_row plim__row_matmul = {
-    .name = "matmul", .flags = PLIM__OP_POOL, .infer = infer, .axes = axes, .reads = reads, .init = init, .run = run, .merge = merge, .work = work,
+    .name = "matmul", .flags = PLIM__OP_POOL | PLIM__OP_GEMM, .infer = infer, .axes = axes, .reads = reads, .init = init, .run = run, .merge = merge,
+    .work = work, .grad = plim__grad_matmul,
 };
 
 plim_status plim__op_matmul(plim_graph *g, uint32_t a, uint32_t b, plim_dtype out, uint32_t *v, plim_error *err)
@@ -180,4 +218,50 @@ plim_status plim__op_matmul(plim_graph *g, uint32_t a, uint32_t b, plim_dtype ou
     const plim__attr attr = {0};
     PLIM_TRY(plim__graph_apply(g, PLIM__OP_MATMUL, in, 2, &attr, res, err));
     return plim__op_cast(g, res[0], out, v, err);
+}
+
+static plim_status apply(plim_graph *g, uint32_t a, bool turn_a, uint32_t b, bool turn_b, uint32_t summed, uint32_t *v, plim_error *err)
+{
+    const plim__attr attr = {.mask = summed, .i = {turn_a, turn_b}};
+    uint32_t res[PLIM__MAX_OUT];
+    PLIM_TRY(plim__graph_apply(g, PLIM__OP_MATMUL, (const uint32_t[]){a, b}, 2, &attr, res, err));
+    *v = res[0];
+    return PLIM_OK;
+}
+
+plim_status plim__op_matmul_turned(plim_graph *g, uint32_t a, bool turn_a, uint32_t b, bool turn_b, uint32_t *v, plim_error *err)
+{
+    return apply(g, a, turn_a, b, turn_b, 0, v, err);
+}
+
+/* ------------------------------------------------------------------------------------------------ gradient */
+
+/* Stack dimensions of a and b together that `own` does not have: its gradient is summed over them. Where it has them with extent 1 the sum is left to
+ * plim__grad_like, which keeps the dimension. */
+static uint32_t missing(uint32_t stack, const plim_shape *own)
+{
+    const uint32_t has = own->rank > 2 ? own->rank - 2 : 0;
+    return (1u << (stack - has)) - 1;
+}
+
+plim_status plim__grad_matmul(plim__gradient *d)
+{
+    plim_graph *g = d->graph;
+    const plim__node n = g->node[d->node];
+    const plim_shape a = plim__in(g, &n, 0)->shape, b = plim__in(g, &n, 1)->shape;
+    const layout l = layout_of(&a, &b, &n.attr);
+    const uint32_t dy = d->dout[0];
+    uint32_t v;
+    PLIM_FAIL_IF(a.rank < 2 || b.rank < 2 || l.summed, d->err, PLIM_E_UNSUPPORTED, "matmul passes gradients between matrices and stacks of them");
+    if (d->want[0]) {
+        PLIM_TRY(l.turn_a ? apply(g, n.in[1], l.turn_b, dy, true, missing(l.stack, &a), &v, d->err)
+                          : apply(g, dy, false, n.in[1], !l.turn_b, missing(l.stack, &a), &v, d->err));
+        PLIM_TRY(plim__grad_like(g, v, n.in[0], &d->din[0], d->err));
+    }
+    if (d->want[1]) {
+        PLIM_TRY(l.turn_b ? apply(g, dy, true, n.in[0], l.turn_a, missing(l.stack, &b), &v, d->err)
+                          : apply(g, n.in[0], !l.turn_a, dy, false, missing(l.stack, &b), &v, d->err));
+        PLIM_TRY(plim__grad_like(g, v, n.in[1], &d->din[1], d->err));
+    }
+    return PLIM_OK;
 }

@@ -31,7 +31,22 @@
     X(RADIX_FINISH, radix_finish)         \
     X(BOX, box)                           \
     X(CONVOLVE, convolve)                 \
-    X(MATMUL, matmul)
+    X(MATMUL, matmul)                     \
+    X(CONV, conv)                         \
+    X(CONV_DATA, conv_data)               \
+    X(CONV_WEIGHTS, conv_weights)         \
+    X(POOLING, pool)                      \
+    X(POOLING_BACK, pool_back)            \
+    X(SOFTMAX, softmax)                   \
+    X(SOFTMAX_BACK, softmax_back)         \
+    X(GATHER, gather)                     \
+    X(SCATTER, scatter)                   \
+    X(RESIZE, resize)                     \
+    X(RESIZE_BACK, resize_back)           \
+    X(LRN, lrn)                           \
+    X(LRN_BACK, lrn_back)                 \
+    X(RANDOM, random)                     \
+    X(OPTIMIZE, optimize)
 
 enum {
 #define X(id, row) PLIM__OP_##id,
@@ -127,5 +142,88 @@ plim_status plim__op_convolve(plim_graph *g, uint32_t x, uint32_t w, plim__edge 
 /* ---- matmul.c */
 /** numpy.matmul: rank 1 and 2, and stacks with broadcasting; out dtype `out` (f32 and f64 run in BLIS; others in i64 or u64, or through f32). */
 plim_status plim__op_matmul(plim_graph *g, uint32_t a, uint32_t b, plim_dtype out, uint32_t *v, plim_error *err);
+/** The same with the last two dimensions of an operand (of rank 2 and more) swapped first; nothing is copied for that. f32 or f64. */
+plim_status plim__op_matmul_turned(plim_graph *g, uint32_t a, bool turn_a, uint32_t b, bool turn_b, uint32_t *v, plim_error *err);
+
+/* ---- conv.c: channels are dimension 1, one to three dimensions of space follow. f32 and f64. */
+typedef struct plim__conv {
+    uint32_t space;               /* dimensions of space */
+    int64_t stride[3], dilation[3];
+    int64_t before[3], after[3];  /* zeros around x; may be negative in a gradient */
+    int64_t groups;               /* channels are cut into as many groups, each seen by its own part of the outputs */
+} plim__conv;
+/** Correlation, as frameworks' convolution layers do. x [N, C, space...], w [O, C/groups, kernel...]: [N, O, space...]. */
+plim_status plim__op_conv(plim_graph *g, uint32_t x, uint32_t w, const plim__conv *conv, uint32_t *v, plim_error *err);
+/** The gradient with respect to x, of shape `x_shape`, which is transposed convolution too. */
+plim_status plim__op_conv_data(plim_graph *g, uint32_t dy, uint32_t w, const plim__conv *conv, const plim_shape *x_shape, uint32_t *v, plim_error *err);
+/** The gradient with respect to w, of shape `w_shape`: a sum over N and space. */
+plim_status plim__op_conv_weights(plim_graph *g, uint32_t x, uint32_t dy, const plim__conv *conv, const plim_shape *w_shape, uint32_t *v, plim_error *err);
+
+/* ---- pool.c: x [N, C, space...] */
+typedef struct plim__pool {
+    bool average;      /* else the largest */
+    bool count_border; /* an average counts the zeros of the border too */
+    uint32_t space;
+    int64_t size[3], stride[3], dilation[3];
+    int64_t before[3], after[3]; /* the border, smaller than a window; with a rounded-up output the last window may reach further, which is not counted */
+    bool round_up;     /* the output's extents; no window starts beyond x */
+} plim__pool;
+plim_status plim__op_pool(plim_graph *g, uint32_t x, const plim__pool *pool, uint32_t *v, plim_error *err);
+/** The gradient with respect to x. Of several largest elements of a window the first in C order gets it. y: the pool's output, equal to the bit (an
+ *  average reads neither x nor y: they are no inputs of its node). */
+plim_status plim__op_pool_back(plim_graph *g, uint32_t x, uint32_t y, uint32_t dy, const plim__pool *pool, uint32_t *v, plim_error *err);
+
+/* ---- softmax.c */
+/** softmax(x) along `axis`, or its logarithm. */
+plim_status plim__op_softmax(plim_graph *g, uint32_t x, uint32_t axis, bool log, uint32_t *v, plim_error *err);
+/** The gradient with respect to x, from the output y. */
+plim_status plim__op_softmax_back(plim_graph *g, uint32_t y, uint32_t dy, uint32_t axis, bool log, uint32_t *v, plim_error *err);
+
+/* ---- gather.c */
+/** x.take(index, axis) with an index (i32 or i64, any rank) that is known only when the program runs. An index beyond x reads as NaN, or 0 for integers: the
+ *  run goes on, as no kernel may fail; negative ones count from the end. Out: x's dimensions before axis, index's, x's after it. */
+plim_status plim__op_gather(plim_graph *g, uint32_t x, uint32_t index, uint32_t axis, uint32_t *v, plim_error *err);
+/** The gradient of gather with respect to x: dy is added up at the indices; others are 0. A sum over the index's dimensions. */
+plim_status plim__op_scatter(plim_graph *g, uint32_t dy, uint32_t index, uint32_t axis, const plim_shape *x_shape, uint32_t *v, plim_error *err);
+
+/* ---- resize.c: over the last `space` dimensions (1 to 3) of x */
+typedef enum plim__resize_mode { PLIM__RESIZE_NEAREST, PLIM__RESIZE_LINEAR } plim__resize_mode;
+typedef enum plim__resize_where { PLIM__RESIZE_HALF_PIXEL, PLIM__RESIZE_ASYMMETRIC, PLIM__RESIZE_ALIGN_CORNERS } plim__resize_where;
+typedef struct plim__resize {
+    plim__resize_mode mode;
+    plim__resize_where where; /* ONNX's coordinate_transformation_mode */
+    uint32_t round;           /* nearest: 0 round_prefer_floor, 1 round_prefer_ceil, 2 floor, 3 ceil */
+    uint32_t space;
+    int64_t size[3];          /* the output's extents */
+    double scale[3];          /* output per input element; 0: size / extent */
+} plim__resize;
+plim_status plim__op_resize(plim_graph *g, uint32_t x, const plim__resize *resize, uint32_t *v, plim_error *err);
+plim_status plim__op_resize_back(plim_graph *g, uint32_t dy, const plim__resize *resize, const plim_shape *x_shape, uint32_t *v, plim_error *err);
+
+/* ---- lrn.c */
+/** Local response normalisation across `size` neighbouring channels (dimension 1), (size - 1)/2 below and the rest above, as ONNX has it:
+ *  x / (bias + alpha/size * sum of squares) ** beta. */
+plim_status plim__op_lrn(plim_graph *g, uint32_t x, int64_t size, double alpha, double beta, double bias, uint32_t *v, plim_error *err);
+/** The gradient with respect to x. */
+plim_status plim__op_lrn_back(plim_graph *g, uint32_t x, uint32_t dy, int64_t size, double alpha, double beta, double bias, uint32_t *v,
+                              plim_error *err);
+
+/* ---- random.c */
+/** f32 in [0, 1) of the given shape, each element from `seed` (a u64 scalar of the graph, so that a run can change it), `stream` and its position alone: the same
+ *  however the work is cut. */
+plim_status plim__op_random(plim_graph *g, const plim_shape *shape, uint32_t seed, uint32_t stream, uint32_t *v, plim_error *err);
+
+/* ---- optimizer.c: one step for one parameter p with gradient dp. Each axis is parallel: cut anywhere it gives the same. */
+typedef enum plim__optimizer_kind { PLIM__SGD, PLIM__MOMENTUM, PLIM__NESTEROV, PLIM__ADAM, PLIM__ADAMW, PLIM__RMSPROP } plim__optimizer_kind;
+typedef struct plim__optimizer {
+    plim__optimizer_kind kind;
+    double beta1, beta2, eps, decay; /* momentum and rho are beta1 */
+} plim__optimizer;
+/** How many values of p's shape the optimizer keeps from step to step: 0 to 2. */
+uint32_t plim__optimizer_states(plim__optimizer_kind kind);
+/** @param rate  f32 scalar; @param step  f32 scalar, 1 in the first step (Adam's correction)
+ *  @param state  as many as plim__optimizer_states says; @param out  the new p, then the new states */
+plim_status plim__op_optimize(plim_graph *g, const plim__optimizer *how, uint32_t p, uint32_t dp, uint32_t rate, uint32_t step, const uint32_t *state,
+                              uint32_t out[PLIM__MAX_OUT], plim_error *err);
 
 #endif

@@ -6,6 +6,7 @@
 #include "core/size.h"
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"
+#include "ops/gradient.h"
 #include "ops/reducing.h"
 
 #include <string.h>
@@ -77,6 +78,7 @@ static void reduce_merge(const plim__call *c) { plim__reduce_merge((plim__fold)c
 const plim__op_row plim__row_reduce = {
     .name = "reduce", .infer = reduce_infer, .axes = reduce_axes, .reads = same_reads,
     .init = reduce_init, .run = reduce_run, .merge = reduce_merge, .work = work_one,
+    .grad = plim__grad_reduce,
 };
 
 plim_status plim__op_reduce(plim_graph *g, plim__reduction how, uint32_t x, uint32_t mask, bool keepdims, plim_dtype out, uint32_t *v,
@@ -136,6 +138,7 @@ static double moments_work(const plim_graph *g, const plim__node *n)
 const plim__op_row plim__row_moments = {
     .name = "moments", .infer = moments_infer, .axes = moments_axes, .reads = same_reads,
     .init = moments_init, .run = moments_run, .merge = moments_merge, .work = moments_work,
+    .grad = plim__grad_moments,
 };
 
 plim_status plim__op_moments(plim_graph *g, uint32_t x, uint32_t mask, bool keepdims, uint32_t *v, plim_error *err)

@@ -14,6 +14,7 @@
  * shape always is. The rest goes element by element. Reentrant; nothing is allocated. */
 #include "core/size.h"
 #include "ops/indexing.h"
+#include "ops/gradient.h"
 #include "ops/ops.h"
 
 #include <string.h>
@@ -303,6 +304,7 @@ const plim__op_row plim__row_reshape = {
     .reads = reads,
     .run = run,
     .work = work,
+    .grad = plim__grad_reshape,
 };
 
 plim_status plim__op_reshape(plim_graph *g, uint32_t x, const plim_shape *to, uint32_t *v, plim_error *err)

@@ -7,6 +7,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/order.h"
 #include "kernels/reduce.h"
+#include "ops/gradient.h"
 #include "ops/reducing.h"
 
 #include <stdlib.h>
@@ -159,6 +160,7 @@ static double scan_work(const plim_graph *g, const plim__node *n)
 
 const plim__op_row plim__row_scan = {
     .name = "scan", .infer = scan_infer, .axes = scan_axes, .reads = scan_reads, .init = scan_init, .run = scan_run, .work = scan_work,
+    .grad = plim__grad_scan,
 };
 
 plim_status plim__op_scan(plim_graph *g, plim__reduction how, uint32_t x, uint32_t axis, plim_dtype out, uint32_t *v, plim_error *err)

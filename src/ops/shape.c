@@ -1,6 +1,7 @@
 /* Rows that only say where elements come from: transpose, slice, broadcast. Each is a strided view of the input's box, copied.
  * (reshape has a file of its own; concat, pad and take are in join.c.) */
 #include "ops/indexing.h"
+#include "ops/gradient.h"
 #include "ops/ops.h"
 
 static plim_status apply1(plim_graph *g, uint32_t op, uint32_t x, const plim__attr *attr, uint32_t *v, plim_error *err)
@@ -64,6 +65,7 @@ const plim__op_row plim__row_transpose = {
     .reads = transpose_reads,
     .run = transpose_run,
     .work = work_copy,
+    .grad = plim__grad_transpose,
 };
 
 plim_status plim__op_transpose(plim_graph *g, uint32_t x, const uint32_t perm[], uint32_t *v, plim_error *err)
@@ -137,6 +139,7 @@ const plim__op_row plim__row_slice = {
     .reads = slice_reads,
     .run = slice_run,
     .work = work_copy,
+    .grad = plim__grad_slice,
 };
 
 plim_status plim__op_slice(plim_graph *g, uint32_t x, const int64_t start[], const int64_t step[], const int64_t count[], uint32_t *v,
@@ -195,6 +198,7 @@ const plim__op_row plim__row_broadcast = {
     .reads = broadcast_reads,
     .run = broadcast_run,
     .work = work_copy,
+    .grad = plim__grad_broadcast,
 };
 
 plim_status plim__op_broadcast(plim_graph *g, uint32_t x, const plim_shape *to, uint32_t *v, plim_error *err)

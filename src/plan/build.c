@@ -1,4 +1,4 @@
-/* One pass, from a set of cut loops.
+/* One pass, from a set of cut loops: steps 1 to 4 of 6. Stages, roles and steps are in stages.c.
  *
  * 1. classify  forwards: a node is IN the pass if its inputs are there; POST if it needs something that is complete only when some loops
  *              have ended, and itself does not move with them; else OUT, for a later pass.
@@ -14,8 +14,6 @@
 #include "core/size.h"
 
 #include <string.h>
-
-#define HEAVY_COPY (1u << 20) /* bytes of accumulators above which another copy per thread is avoided */
 
 typedef enum state { STATE_OUT, STATE_IN, STATE_POST } state;
 
@@ -61,6 +59,42 @@ static uint32_t moves(const builder *b, uint32_t i, const plim__axes *axes, bool
     return set;
 }
 
+/* Does node `u` read the state `in` in boxes that move as those do that node i overwrites, with the loops outside `depth`? Element by element, dimension by
+ * dimension along the same loops. */
+static bool reads_alike(const builder *b, uint32_t u, uint32_t in, uint32_t i, uint32_t depth)
+{
+    const plim__node *n = &b->g->node[u];
+    for (uint32_t k = 0; k < n->n_in; k++) {
+        if (n->in[k] != in) continue;
+        plim__index index[PLIM_MAX_RANK];
+        plim__op_row_of(n->op)->reads(b->g, n, k, index);
+        for (uint32_t d = 0; d < b->g->value[in].shape.rank; d++) {
+            const int mine = loop_of_axis(b, i, d), its = index[d].axis < 0 ? -1 : loop_of_axis(b, u, (uint32_t)index[d].axis);
+            const bool plain = index[d].stride == 1 && index[d].div <= 1 && index[d].window == 1 && index[d].offset == 0;
+            const int m = mine >= 0 && (uint32_t)mine < depth ? mine : -1, o = its >= 0 && (uint32_t)its < depth ? its : -1;
+            if (m != o || (m >= 0 && !plain)) return false;
+        }
+    }
+    return true;
+}
+
+/* May node i, which runs IN the loops or POST at `depth`, put its outputs in the place of states now? Everybody else who reads them must have done so. */
+static bool states_are_free(const builder *b, uint32_t i, bool post, uint32_t depth)
+{
+    const plim__node *n = &b->g->node[i];
+    for (uint32_t j = 0; j < n->n_out; j++) {
+        const uint32_t replaced = b->plan->replaces[n->out[j]];
+        if (replaced == PLIM__NONE) continue;
+        const uint32_t in = b->g->state[replaced].in;
+        for (uint32_t k = b->plan->use0[in]; k < b->plan->use0[in + 1]; k++) {
+            const uint32_t u = b->plan->use[k];
+            if (u == i || !b->f->active[u]) continue;
+            if (u > i || b->state[u] == STATE_OUT || (!post && b->n_cut > 0) || !reads_alike(b, u, in, i, depth)) return false;
+        }
+    }
+    return true;
+}
+
 static void classify_node(builder *b, uint32_t i)
 {
     const plim__node *n = &b->g->node[i];
@@ -87,24 +121,18 @@ static void classify_node(builder *b, uint32_t i)
     }
     if (post != UINT32_MAX) {
         const uint32_t outside = (1u << post) - 1;
-        if ((moved & ~outside) || (deepest & ~outside) || reduced) return;
+        if ((moved & ~outside) || (deepest & ~outside) || reduced || !states_are_free(b, i, true, post)) return;
         b->state[i] = STATE_POST;
         b->depth[i] = (uint8_t)post;
         return;
     }
+    if (!states_are_free(b, i, false, 0)) return;
     b->state[i] = STATE_IN;
     b->accumulates[i] = reduced != 0;
     if (reduced) b->depth[i] = (uint8_t)__builtin_ctz(reduced);
 }
 
 /* ---------------------------------------------------------------------------------------------- 2. roots */
-
-static bool is_output(const plim_graph *g, uint32_t v)
-{
-    for (uint32_t i = 0; i < g->n_outputs; i++)
-        if (g->output[i].value == v) return true;
-    return false;
-}
 
 /* Is node i worth keeping for later passes, or is it cheaper to make it again? */
 static bool worth_keeping(const builder *b, uint32_t i)
@@ -122,7 +150,7 @@ static void choose_roots(builder *b)
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         if (!b->f->active[i] || b->state[i] == STATE_OUT) continue;
         for (uint32_t j = 0; j < g->node[i].n_out; j++)
-            if (is_output(g, g->node[i].out[j])) b->root[i] = true;
+            if (b->plan->is_output[g->node[i].out[j]]) b->root[i] = true;
         if (b->accumulates[i]) b->root[i] = true;
     }
     for (uint32_t i = 0; i < g->n_nodes; i++) { /* what nodes of later passes read */
@@ -213,6 +241,29 @@ static uint8_t depth_of(uint32_t needs)
     return needs ? (uint8_t)(32 - __builtin_clz(needs)) : 0;
 }
 
+/* Every loop that a range may depend on: the same walk as below without its exceptions, so it may find too many. */
+static void find_movers(builder *b)
+{
+    plim__pass *p = b->p;
+    for (uint32_t i = p->n_nodes; i-- > 0;) {
+        plim__pnode *x = &p->node[i];
+        const plim__node *n = &b->g->node[x->node];
+        for (uint32_t a = 0; a < x->axes.n; a++) x->moved_by[a] = x->root && x->bind[a] >= 0 ? (uint8_t)(1u << x->bind[a]) : 0;
+        for (uint32_t j = 0; j < n->n_out; j++)
+            for (uint32_t d = 0; d < b->g->value[n->out[j]].shape.rank; d++)
+                if (x->axes.out[j][d] >= 0) x->moved_by[x->axes.out[j][d]] |= p->value[x->out[j]].moved_by[d];
+        for (uint32_t k = 0; k < n->n_in; k++) {
+            plim__index index[PLIM_MAX_RANK];
+            plim__op_row_of(n->op)->reads(b->g, n, k, index);
+            for (uint32_t d = 0; d < b->g->value[n->in[k]].shape.rank; d++)
+                if (index[d].axis >= 0) p->value[p->operand[x->in0 + k]].moved_by[d] |= x->moved_by[index[d].axis];
+        }
+        for (uint32_t j = 0; j < n->n_out; j++) /* a root writes what its own axes say */
+            for (uint32_t d = 0; d < b->g->value[n->out[j]].shape.rank; d++)
+                if (x->axes.out[j][d] >= 0) p->value[x->out[j]].moved_by[d] |= x->moved_by[x->axes.out[j][d]];
+    }
+}
+
 /* Which cut loops does each dimension of each value depend on: the same walk as plim__pass_regions, with sets for ranges. */
 static void find_depths(builder *b, uint8_t (*dim_needs)[PLIM_MAX_RANK])
 {
@@ -240,6 +291,7 @@ static void find_depths(builder *b, uint8_t (*dim_needs)[PLIM_MAX_RANK])
                 if (index[d].axis >= 0) dim_needs[v][d] |= x->needs[index[d].axis];
         }
     }
+    find_movers(b);
     for (uint32_t v = 0; v < p->n_values; v++) {
         uint32_t all = 0;
         for (uint32_t d = 0; d < PLIM_MAX_RANK; d++) all |= dim_needs[v][d];
@@ -276,273 +328,30 @@ static bool loops_are_sound(const plim__pass *p)
     return moved == (1u << p->n_cut) - 1;
 }
 
-/* Joins uses of one file whose dimensions move with the same loops: one box, the hull, serves them all. */
-static void join_reads(builder *b, uint8_t (*dim_needs)[PLIM_MAX_RANK], uint32_t *to)
+/* Joins uses of one file whose dimensions move with the same loops: one box, the hull, serves them all.
+ * @param to, before  scratch, n_values each: where a value went; an earlier use of the same file, kept and seen from where it went */
+static void join_reads(builder *b, uint8_t (*dim_needs)[PLIM_MAX_RANK], uint32_t *to, uint32_t *before)
 {
     plim__pass *p = b->p;
     uint32_t n = 0;
+    memset(b->pvalue, 0xff, b->g->n_values * sizeof *b->pvalue); /* from here on: the last use of a file that was kept */
     for (uint32_t i = 0; i < p->n_values; i++) {
-        to[i] = PLIM__NONE;
-        for (uint32_t j = 0; j < i && to[i] == PLIM__NONE && p->value[i].producer == PLIM__NONE; j++)
-            if (p->value[to[j]].value == p->value[i].value && p->value[to[j]].producer == PLIM__NONE &&
-                memcmp(dim_needs[to[j]], dim_needs[i], sizeof *dim_needs) == 0)
-                to[i] = to[j];
-        if (to[i] != PLIM__NONE) continue;
+        uint32_t *last = &b->pvalue[p->value[i].value], same = PLIM__NONE;
+        if (p->value[i].producer == PLIM__NONE)
+            for (same = *last; same != PLIM__NONE && memcmp(dim_needs[same], dim_needs[i], sizeof *dim_needs) != 0;) same = before[same];
+        to[i] = same;
+        for (uint32_t d = 0; d < PLIM_MAX_RANK && same != PLIM__NONE; d++) p->value[same].moved_by[d] |= p->value[i].moved_by[d];
+        if (same != PLIM__NONE) continue;
         memcpy(dim_needs[n], dim_needs[i], sizeof *dim_needs);
         p->value[n] = p->value[i];
+        before[n] = *last;
+        if (p->value[n].producer == PLIM__NONE) *last = n;
         to[i] = n++;
     }
     p->n_values = n;
     for (uint32_t i = 0; i < p->n_operands; i++) p->operand[i] = to[p->operand[i]];
     for (uint32_t i = 0; i < p->n_nodes; i++)
         for (uint32_t j = 0; j < PLIM__MAX_OUT && p->node[i].out[j] != PLIM__NONE; j++) p->node[i].out[j] = to[p->node[i].out[j]];
-}
-
-/* --------------------------------------------------------------------------------------------- 5. stages */
-
-static bool binds(const plim__pnode *x, int loop)
-{
-    for (uint32_t a = 0; a < x->axes.n; a++)
-        if (x->bind[a] == loop) return true;
-    return false;
-}
-
-static plim__axis_kind kind_on(const plim__pnode *x, int loop)
-{
-    for (uint32_t a = 0; a < x->axes.n; a++)
-        if (x->bind[a] == loop) return x->axes.axis[a].kind;
-    return PLIM__WHOLE;
-}
-
-static bool reads_from_stage(const builder *b, const plim__pnode *x, uint32_t first, uint32_t end, uint32_t *which)
-{
-    for (uint32_t k = 0; k < b->g->node[x->node].n_in; k++) {
-        const uint32_t by = b->p->value[b->p->operand[x->in0 + k]].producer;
-        if (by != PLIM__NONE && by >= first && by < end) {
-            *which = by;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Loops along which the nodes [first, end) may be cut into independent blocks: every node has it; none that reduces or scans along it is read
- * inside the stage; a scan is not cut at all. */
-static uint32_t splittable(const builder *b, uint32_t first, uint32_t end)
-{
-    const plim__pass *p = b->p;
-    uint32_t set = (1u << p->n_loops) - 1;
-    for (uint32_t i = first; i < end; i++)
-        for (uint32_t l = 0; l < p->n_loops; l++) {
-            const plim__pnode *x = &p->node[i];
-            if (!binds(x, (int)l) || kind_on(x, (int)l) == PLIM__SCAN) set &= ~(1u << l);
-        }
-    for (uint32_t i = first; i < end; i++)
-        for (uint32_t k = 0; k < b->g->node[p->node[i].node].n_in; k++) {
-            const uint32_t by = p->value[p->operand[p->node[i].in0 + k]].producer;
-            if (by == PLIM__NONE || by < first) continue;
-            for (uint32_t l = 0; l < p->n_loops; l++)
-                if (plim__axis_reduces(kind_on(&p->node[by], (int)l))) set &= ~(1u << l);
-        }
-    return set;
-}
-
-static bool is_pool(const builder *b, const plim__pnode *x)
-{
-    return plim__op_row_of(b->g->node[x->node].op)->flags & PLIM__OP_POOL;
-}
-
-/* Two nodes of one stage: same depth, and an accumulator is read only after its loops. */
-static bool may_join(const builder *b, const plim__stage *s, uint32_t i)
-{
-    const plim__pnode *x = &b->p->node[i];
-    if (s->pool || is_pool(b, x) || x->depth != s->depth || x->post != s->post) return false;
-    for (uint32_t k = 0; k < b->g->node[x->node].n_in; k++) {
-        const uint32_t by = b->p->value[b->p->operand[x->in0 + k]].producer;
-        if (by != PLIM__NONE && by >= s->first && b->p->node[by].accumulates) return false;
-    }
-    return splittable(b, s->first, i + 1) != 0;
-}
-
-static void form_stages(builder *b, const bool *wall)
-{
-    plim__pass *p = b->p;
-    p->n_stages = 0;
-    for (uint32_t i = 0; i < p->n_nodes; i++) {
-        plim__stage *s = p->n_stages ? &p->stage[p->n_stages - 1] : NULL;
-        if (!s || wall[i] || !may_join(b, s, i)) {
-            s = &p->stage[p->n_stages++];
-            *s = (plim__stage){.first = i, .depth = p->node[i].depth, .post = p->node[i].post, .pool = is_pool(b, &p->node[i]), .split = -1,
-                               .blocks = 1, .slot = PLIM__NONE};
-        }
-        s->count++;
-        p->node[i].stage = p->n_stages - 1;
-    }
-}
-
-/* Which loops the stage may be cut along, and which of them make private copies of large accumulators. measure.c picks one, when it knows
- * the tiles. */
-static void find_splits(builder *b, plim__stage *s)
-{
-    if (s->pool) return;
-    s->split_set = (uint8_t)splittable(b, s->first, s->first + s->count);
-    for (uint32_t l = 0; l < b->p->n_loops; l++) {
-        uint64_t copies = 0;
-        for (uint32_t i = s->first; i < s->first + s->count; i++) {
-            const plim__pnode *x = &b->p->node[i];
-            if (!plim__axis_reduces(kind_on(x, (int)l))) continue;
-            for (uint32_t j = 0; j < b->g->node[x->node].n_out; j++) copies += b->g->value[b->g->node[x->node].out[j]].bytes;
-        }
-        if (copies > HEAVY_COPY) s->split_heavy |= (uint8_t)(1u << l);
-    }
-}
-
-/* ------------------------------------------------------------------------------------- 6. roles and steps */
-
-static bool used_outside_stage(const builder *b, uint32_t v, uint32_t stage)
-{
-    const plim__pass *p = b->p;
-    for (uint32_t i = 0; i < p->n_nodes; i++)
-        for (uint32_t k = 0; k < b->g->node[p->node[i].node].n_in; k++)
-            if (p->operand[p->node[i].in0 + k] == v && p->node[i].stage != stage) return true;
-    return false;
-}
-
-static bool used_later(const builder *b, uint32_t graph_value)
-{
-    for (uint32_t i = 0; i < b->g->n_nodes; i++) {
-        if (!b->f->active[i] || b->pnode[i] != PLIM__NONE) continue;
-        for (uint32_t k = 0; k < b->g->node[i].n_in; k++)
-            if (b->g->node[i].in[k] == graph_value) return true;
-    }
-    return false;
-}
-
-/* An output that nobody reads, of a node that reduces along a loop: threads may have to combine it all the same, so it has a slot. */
-static bool combined_for_nobody(const builder *b, uint32_t v, const plim__pnode *x)
-{
-    const plim__pass *p = b->p;
-    for (uint32_t i = 0; i < p->n_operands; i++)
-        if (p->operand[i] == v) return false;
-    for (uint32_t a = 0; a < x->axes.n; a++)
-        if (x->bind[a] >= 0 && plim__axis_reduces(x->axes.axis[a].kind)) return true;
-    return false;
-}
-
-/* The file that a value is written to, or PLIM__NONE. */
-static uint32_t output_file(const plim_plan *plan, uint32_t v)
-{
-    for (uint32_t i = 0; i < plan->n_files; i++)
-        if (plan->file[i].kind != PLIM__FILE_INPUT && plan->file[i].value == v) return i;
-    return PLIM__NONE;
-}
-
-static void role_of(builder *b, uint32_t i)
-{
-    plim__pass *p = b->p;
-    plim__pvalue *v = &p->value[i];
-    const plim__home *home = &b->plan->home[v->value];
-    if (v->producer == PLIM__NONE) {
-        v->role = home->kind == PLIM__HOME_CONST ? PLIM__ROLE_CONST : home->kind == PLIM__HOME_ARENA ? PLIM__ROLE_WHOLE : PLIM__ROLE_READ;
-        v->file = v->role == PLIM__ROLE_READ ? home->file : PLIM__NONE;
-        v->slot = v->role == PLIM__ROLE_WHOLE ? home->slot : PLIM__NONE;
-        return;
-    }
-    const plim__pnode *x = &p->node[v->producer];
-    const bool later = used_later(b, v->value);
-    const bool combined = plim__out_accumulates(x, b->g->value[v->value].out, b->g->value[v->value].shape.rank);
-    const bool scanned = x->accumulates && !combined;
-    const bool moved = v->depth > 0 && !x->post;
-    v->file = output_file(b->plan, v->value);
-    if (v->file != PLIM__NONE) v->role = combined ? PLIM__ROLE_ACC : PLIM__ROLE_WRITE;
-    else if (later && moved && !combined && b->g->value[v->value].bytes > b->f->spill_above) {
-        v->role = PLIM__ROLE_WRITE;
-        v->spill = true;
-    } else if (is_output(b->g, v->value) || scanned || (x->root && later)) v->role = PLIM__ROLE_WHOLE;
-    else if (combined) v->role = PLIM__ROLE_ACC;
-    else if (used_outside_stage(b, i, x->stage) || combined_for_nobody(b, i, x)) v->role = PLIM__ROLE_TILE;
-    else v->role = PLIM__ROLE_PRIVATE;
-    /* What outlives the pass is there whole, even an accumulator that goes to a file as well. */
-    if (v->file != PLIM__NONE && later && b->g->value[v->value].bytes <= b->f->small) v->role = PLIM__ROLE_WHOLE;
-}
-
-/* A value that leaves its stage is written by block; a reader inside the same stage that wants more than the block's own part would read what
- * another thread is writing. Such a reader starts a new stage. */
-static bool find_wall(builder *b, bool *wall)
-{
-    const plim__pass *p = b->p;
-    for (uint32_t i = 0; i < p->n_nodes; i++) {
-        const plim__stage *s = &p->stage[p->node[i].stage];
-        uint32_t by;
-        if (wall[i] || !reads_from_stage(b, &p->node[i], s->first, i, &by)) continue;
-        for (uint32_t k = 0; k < b->g->node[p->node[i].node].n_in; k++) {
-            const plim__pvalue *v = &p->value[p->operand[p->node[i].in0 + k]];
-            if (v->producer != PLIM__NONE && v->producer >= s->first && v->producer < i && v->role != PLIM__ROLE_PRIVATE) {
-                wall[i] = true;
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-static void add_step(plim__pass *p, plim__step_kind kind, uint32_t index, uint32_t depth, bool post)
-{
-    p->step[p->n_steps++] = (plim__step){.kind = kind, .index = index, .depth = (uint8_t)depth, .post = post};
-}
-
-static bool written(const plim__pvalue *v)
-{
-    return v->file != PLIM__NONE || v->spill;
-}
-
-/* WRITE steps of a node's outputs: those that are complete with each tile, or those that are complete after the loops. */
-static void add_writes(builder *b, const plim__pnode *x, uint32_t depth, bool post)
-{
-    plim__pass *p = b->p;
-    for (uint32_t j = 0; j < PLIM__MAX_OUT && x->out[j] != PLIM__NONE; j++) {
-        const plim__pvalue *v = &p->value[x->out[j]];
-        const bool late = x->post || v->role == PLIM__ROLE_WHOLE || plim__out_accumulates(x, j, b->g->value[v->value].shape.rank);
-        if (written(v) && late == post) add_step(p, PLIM__STEP_WRITE, x->out[j], v->role == PLIM__ROLE_WHOLE ? 0 : depth, post);
-    }
-}
-
-static void add_body_steps(builder *b, uint32_t d)
-{
-    plim__pass *p = b->p;
-    for (uint32_t v = 0; v < p->n_values; v++)
-        if (p->value[v].role == PLIM__ROLE_READ && p->value[v].depth == d) add_step(p, PLIM__STEP_READ, v, d, false);
-    for (uint32_t i = 0; i < p->n_nodes; i++)
-        if (p->node[i].accumulates && p->node[i].acc_depth == d) add_step(p, PLIM__STEP_INIT, i, d, false);
-    for (uint32_t s = 0; s < p->n_stages; s++) {
-        const plim__stage *stage = &p->stage[s];
-        if (stage->post || stage->depth != d) continue;
-        add_step(p, PLIM__STEP_STAGE, s, d, false);
-        for (uint32_t i = stage->first; i < stage->first + stage->count; i++) add_writes(b, &p->node[i], d, false);
-    }
-}
-
-static void add_post_steps(builder *b, uint32_t d)
-{
-    plim__pass *p = b->p;
-    for (uint32_t i = 0; i < p->n_nodes; i++) {
-        const plim__pnode *x = &p->node[i];
-        if (x->post) continue;
-        if (x->accumulates && x->acc_depth == d) add_step(p, PLIM__STEP_MERGE, i, d, true);
-        if (x->accumulates ? x->acc_depth == d : d == 0) add_writes(b, x, d, true);
-    }
-    for (uint32_t s = 0; s < p->n_stages; s++) {
-        const plim__stage *stage = &p->stage[s];
-        if (!stage->post || stage->depth != d) continue;
-        add_step(p, PLIM__STEP_STAGE, s, d, true);
-        for (uint32_t i = stage->first; i < stage->first + stage->count; i++) add_writes(b, &p->node[i], d, true);
-    }
-}
-
-static void add_steps(builder *b)
-{
-    for (uint32_t d = 0; d <= b->n_cut; d++) add_body_steps(b, d);
-    for (uint32_t d = b->n_cut + 1; d-- > 0;) add_post_steps(b, d);
 }
 
 /* ------------------------------------------------------------------------------------------------ the whole */
@@ -592,28 +401,15 @@ static plim_status find_depths_of(builder *b)
 {
     const plim__alloc *a = &b->plan->alloc;
     uint8_t(*needs)[PLIM_MAX_RANK] = plim__new(a, b->p->n_values, sizeof *needs, b->err);
-    uint32_t *to = plim__new(a, b->p->n_values, sizeof *to, b->err);
+    uint32_t *to = plim__new(a, 2 * (uint64_t)b->p->n_values, sizeof *to, b->err);
     if (needs && to) {
         find_depths(b, needs);
-        join_reads(b, needs, to);
+        join_reads(b, needs, to, to + b->p->n_values);
     }
     const plim_status status = needs && to ? PLIM_OK : PLIM_E_NOMEM;
     plim__free(a, needs);
     plim__free(a, to);
     return status;
-}
-
-static plim_status stages_and_roles(builder *b)
-{
-    bool *wall = plim__new(&b->plan->alloc, b->p->n_nodes, sizeof *wall, b->err);
-    if (!wall) return PLIM_E_NOMEM;
-    do {
-        form_stages(b, wall);
-        for (uint32_t i = 0; i < b->p->n_values; i++) role_of(b, i);
-    } while (find_wall(b, wall));
-    plim__free(&b->plan->alloc, wall);
-    for (uint32_t s = 0; s < b->p->n_stages; s++) find_splits(b, &b->p->stage[s]);
-    return PLIM_OK;
 }
 
 plim_status plim__pass_build(plim__pass *out, const plim_plan *plan, const plim__frontier *f, const plim__labels *labels, uint32_t cut,
@@ -638,8 +434,7 @@ plim_status plim__pass_build(plim__pass *out, const plim_plan *plan, const plim_
         status = PLIM_E_PLAN;
         goto done;
     }
-    PLIM_TRY_DONE(stages_and_roles(&b));
-    add_steps(&b);
+    PLIM_TRY_DONE(plim__pass_stages(out, plan, f, b.pnode, err));
 done:
     free_builder(&b);
     if (status != PLIM_OK) plim__pass_free(&plan->alloc, out);
@@ -651,10 +446,8 @@ static void mark_active(const plim_plan *plan, plim__frontier *f)
 {
     const plim_graph *g = plan->graph;
     memset(f->active, 0, g->n_nodes * sizeof *f->active);
-    for (uint32_t i = 0; i < g->n_outputs; i++) {
-        const plim__value *v = &g->value[g->output[i].value];
-        if (plan->home[g->output[i].value].kind == PLIM__HOME_NOWHERE) f->active[v->node] = true;
-    }
+    for (uint32_t v = 0; v < g->n_values; v++)
+        if (plan->is_output[v] && plan->home[v].kind == PLIM__HOME_NOWHERE) f->active[g->value[v].node] = true;
     for (uint32_t i = g->n_nodes; i-- > 0;)
         for (uint32_t k = 0; f->active[i] && k < g->node[i].n_in; k++) {
             const uint32_t v = g->node[i].in[k];
@@ -667,7 +460,7 @@ plim_status plim__frontier_update(const plim_plan *plan, plim__frontier *f)
     const plim_graph *g = plan->graph;
     mark_active(plan, f);
     for (uint32_t v = 0; v < g->n_values; v++)
-        f->on_file[v] = plan->home[v].kind == PLIM__HOME_FILE || output_file(plan, v) != PLIM__NONE;
+        f->on_file[v] = plan->home[v].kind == PLIM__HOME_FILE || plan->write_file[v] != PLIM__NONE;
     return PLIM_OK;
 }
 
@@ -679,7 +472,7 @@ static plim_status add_spill(plim_plan *plan, uint32_t value, uint32_t *file, pl
     plim__file_describe(&f.io, plan->graph, value, 0);
     f.io.path = plan->set.spill_dir;
     f.io.writable = true;
-    *file = plan->n_files;
+    *file = plan->write_file[value] = plan->n_files;
     plan->file[plan->n_files++] = f;
     return PLIM_OK;
 }
@@ -690,6 +483,10 @@ plim_status plim__pass_settle(plim_plan *plan, plim__frontier *f, plim__pass *p,
         plim__pvalue *v = &p->value[i];
         plim__home *home = &plan->home[v->value];
         if (v->producer == PLIM__NONE) continue;
+        if (v->in_place) {
+            *home = (plim__home){.kind = PLIM__HOME_ARENA, .slot = v->slot, .file = PLIM__NONE};
+            continue;
+        }
         if (v->spill) PLIM_TRY(add_spill(plan, v->value, &v->file, err));
         if (v->role == PLIM__ROLE_WHOLE) *home = (plim__home){.kind = PLIM__HOME_ARENA, .slot = v->slot, .file = v->file};
         else if (v->file != PLIM__NONE) *home = (plim__home){.kind = PLIM__HOME_FILE, .slot = PLIM__NONE, .file = v->file};

@@ -19,6 +19,9 @@ typedef struct plim__frontier {
 plim_status plim__pass_build(plim__pass *out, const plim_plan *plan, const plim__frontier *f, const plim__labels *labels, uint32_t cut,
                              const uint8_t *order, plim_error *err);
 
+/** Stages, roles and steps of a pass whose nodes and depths are known. @param pnode  index in the pass of each node of the graph, or PLIM__NONE */
+plim_status plim__pass_stages(plim__pass *p, const plim_plan *plan, const plim__frontier *f, const uint32_t *pnode, plim_error *err); /* stages.c */
+
 /** What the pass leaves behind: homes of its roots, files for what it spills. Then updates the frontier. */
 plim_status plim__pass_settle(plim_plan *plan, plim__frontier *f, plim__pass *p, plim_error *err);
 /** Which nodes are still needed, and which values touch a file, from the plan's homes. */

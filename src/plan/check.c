@@ -164,6 +164,67 @@ static plim_status check_regions(const plim_plan *plan, const plim__pass *p, con
     return PLIM_OK;
 }
 
+static uint32_t state_replaced(const plim_graph *g, uint32_t value)
+{
+    for (uint32_t i = 0; i < g->n_states; i++)
+        if (g->state[i].out == value) return i;
+    return PLIM__NONE;
+}
+
+/* I9: a state is overwritten when nobody needs it any more: inside one pass, by a node that runs after its readers and, where the loops turn on, overwrites
+ * no other part than they read in the same trip. */
+static plim_status check_state_readers(const plim_plan *plan, const plim__pass *p, uint32_t writer, uint32_t out, uint32_t in, const plim__ranges *claim, plim_error *err)
+{
+    const plim_graph *g = plan->graph;
+    const plim__pnode *w = &p->node[writer];
+    plim__region written;
+    plim__region_writes(g, &g->node[w->node], &w->axes, out, &claim->axis[w->axis0], &written);
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const plim__node *node = &g->node[p->node[i].node];
+        for (uint32_t k = 0; k < node->n_in && i != writer; k++) {
+            if (node->in[k] != in) continue;
+            plim__region need;
+            plim__region_reads(g, node, k, &claim->axis[p->node[i].axis0], &need);
+            const bool behind = i < writer && (p->n_cut == 0 || w->post);
+            const bool alone = p->n_cut == 0 || w->depth == 0 || inside(&need, &written);
+            PLIM_FAIL_IF(!behind || !alone, err, PLIM_E_PLAN, "I9: node %u reads the state '%s' that node %u overwrites", p->node[i].node, g->value[in].name, w->node);
+        }
+    }
+    return PLIM_OK;
+}
+
+static plim_status check_states_in(const plim_plan *plan, const plim__pass *p, const plim__ranges *claim, plim_error *err)
+{
+    const plim_graph *g = plan->graph;
+    for (uint32_t i = 0; i < p->n_nodes && g->n_states > 0; i++)
+        for (uint32_t j = 0; j < g->node[p->node[i].node].n_out; j++) {
+            const uint32_t state = state_replaced(g, g->node[p->node[i].node].out[j]);
+            if (state != PLIM__NONE) PLIM_TRY(check_state_readers(plan, p, i, j, g->state[state].in, claim, err));
+        }
+    return PLIM_OK;
+}
+
+/* I9: and in no later pass. */
+static plim_status check_states_after(const plim_plan *plan, plim_error *err)
+{
+    const plim_graph *g = plan->graph;
+    bool *gone = plim__new(&plan->alloc, g->n_values, sizeof *gone, err);
+    if (!gone) return PLIM_E_NOMEM;
+    plim_status status = PLIM_OK;
+    for (uint32_t q = 0; q < plan->n_passes && status == PLIM_OK; q++) {
+        const plim__pass *p = &plan->pass[q];
+        for (uint32_t i = 0; i < p->n_values && status == PLIM_OK; i++)
+            if (p->value[i].producer == PLIM__NONE && gone[p->value[i].value])
+                status = plim__fail(err, PLIM_E_PLAN, "I9: pass %u reads the state '%s' that an earlier one overwrote", q, g->value[p->value[i].value].name);
+        for (uint32_t i = 0; i < p->n_values; i++) {
+            const uint32_t state = p->value[i].producer == PLIM__NONE ? PLIM__NONE : state_replaced(g, p->value[i].value);
+            if (state != PLIM__NONE) gone[g->state[state].in] = true;
+        }
+    }
+    plim__free(&plan->alloc, gone);
+    return status;
+}
+
 /* The first, a middle and the last tile of the pass. */
 static plim_status check_tiles(const plim_plan *plan, const plim__pass *p, plim_error *err)
 {
@@ -178,29 +239,35 @@ static plim_status check_tiles(const plim_plan *plan, const plim__pass *p, plim_
         }
         plim__pass_regions(plan->graph, p, loop, &claim);
         status = check_regions(plan, p, &claim, err);
+        if (status == PLIM_OK) status = check_states_in(plan, p, &claim, err);
     }
     plim__free(&plan->alloc, claim.axis);
     plim__free(&plan->alloc, claim.region);
     return status;
 }
 
-/* I8: every output of the program is made and goes where it was asked to go. */
+/* I8: every output of the program is made and goes where it was asked to go; so does what takes the place of a state. */
 static plim_status check_outputs(const plim_plan *plan, plim_error *err)
 {
     const plim_graph *g = plan->graph;
-    for (uint32_t i = 0; i < g->n_outputs; i++) {
+    uint32_t *writes = plim__new(&plan->alloc, g->n_values, sizeof *writes, err);
+    if (!writes) return PLIM_E_NOMEM;
+    for (uint32_t q = 0; q < plan->n_passes; q++)
+        for (uint32_t t = 0; t < plan->pass[q].n_steps; t++) {
+            const plim__step *s = &plan->pass[q].step[t];
+            if (s->kind == PLIM__STEP_WRITE) writes[plan->pass[q].value[s->index].value]++;
+        }
+    plim_status status = PLIM_OK;
+    for (uint32_t i = 0; i < g->n_outputs && status == PLIM_OK; i++) {
         const plim__output *o = &g->output[i];
-        const plim__home *home = &plan->home[o->value];
-        uint32_t writes = 0;
-        for (uint32_t q = 0; q < plan->n_passes; q++)
-            for (uint32_t t = 0; t < plan->pass[q].n_steps; t++) {
-                const plim__step *s = &plan->pass[q].step[t];
-                writes += s->kind == PLIM__STEP_WRITE && plan->pass[q].value[s->index].value == o->value;
-            }
-        PLIM_FAIL_IF(o->path && writes != 1, err, PLIM_E_PLAN, "I8: output '%s' is written by %u steps", o->name, writes);
-        PLIM_FAIL_IF(!o->path && home->kind != PLIM__HOME_ARENA, err, PLIM_E_PLAN, "I8: output '%s' is not kept", o->name);
+        if (o->path && writes[o->value] != 1) status = plim__fail(err, PLIM_E_PLAN, "I8: output '%s' is written by %u steps", o->name, writes[o->value]);
+        else if (!o->path && plan->home[o->value].kind != PLIM__HOME_ARENA) status = plim__fail(err, PLIM_E_PLAN, "I8: output '%s' is not kept", o->name);
     }
-    return PLIM_OK;
+    for (uint32_t i = 0; i < g->n_states && status == PLIM_OK; i++)
+        if (writes[g->state[i].out] != !plan->resident[i])
+            status = plim__fail(err, PLIM_E_PLAN, "I8: what takes the place of '%s' is written by %u steps", g->value[g->state[i].in].name, writes[g->state[i].out]);
+    plim__free(&plan->alloc, writes);
+    return status;
 }
 
 plim_status plim__plan_check(const plim_plan *plan, plim_error *err)
@@ -214,5 +281,6 @@ plim_status plim__plan_check(const plim_plan *plan, plim_error *err)
         PLIM_TRY(check_partition(p, err));
         PLIM_TRY(check_tiles(plan, p, err));
     }
+    PLIM_TRY(check_states_after(plan, err));
     return check_outputs(plan, err);
 }

@@ -26,6 +26,17 @@ static double node_work(const plim_graph *g, const plim__pnode *n, const plim__r
     return points * (row->work ? row->work(g, &g->node[n->node]) : 1);
 }
 
+double plim__node_seconds(const plim_plan *plan, uint32_t i)
+{
+    const plim_graph *g = plan->graph;
+    const plim__op_row *row = plim__op_row_of(g->node[i].op);
+    plim__axes axes = {0};
+    double points = row->work ? row->work(g, &g->node[i]) : 1;
+    row->axes(g, &g->node[i], &axes);
+    for (uint32_t a = 0; a < axes.n; a++) points *= (double)axes.axis[a].extent;
+    return points / (WORK_RATE * plan->threads);
+}
+
 void plim__pass_cost(plim__measure *m, const plim_plan *plan, const plim__pass *p)
 {
     const plim_graph *g = plan->graph;

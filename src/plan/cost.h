@@ -6,5 +6,7 @@
 
 /** Sets m->seconds, read_bytes, write_bytes, requests. m->tile holds the ranges of the first tile. */
 void plim__pass_cost(plim__measure *m, const plim_plan *plan, const plim__pass *p);
+/** Seconds that node `i` of the graph takes to compute, on all threads and with nothing in its way. */
+double plim__node_seconds(const plim_plan *plan, uint32_t i);
 
 #endif

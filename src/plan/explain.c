@@ -149,7 +149,7 @@ static uint32_t count_passes(const plim_plan *plan)
 {
     uint32_t largest = PLIM__NONE, passes = 0;
     for (uint32_t i = 0; i < plan->n_files; i++)
-        if (plan->file[i].kind == PLIM__FILE_INPUT &&
+        if (plim__file_is_read(plan->file[i].kind) &&
             (largest == PLIM__NONE || plan->graph->value[plan->file[i].value].bytes > plan->graph->value[plan->file[largest].value].bytes))
             largest = i;
     for (uint32_t i = 0; i < plan->n_passes; i++)

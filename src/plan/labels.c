@@ -20,7 +20,7 @@ void plim__labels_free(plim__labels *l, const plim__alloc *a)
 }
 
 /* The value whose dimensions become the loops: the largest on a file, unless something between is far larger (an outer product). */
-static uint32_t pick_driver(const plim_graph *g, const bool *active, const bool *on_file)
+static uint32_t pick_driver(const plim_graph *g, const bool *active, const bool *on_file, const bool *is_state)
 {
     uint32_t best = PLIM__NONE;
     double best_score = -1;
@@ -29,7 +29,7 @@ static uint32_t pick_driver(const plim_graph *g, const bool *active, const bool 
         const plim__node *n = &g->node[i];
         for (uint32_t k = 0; k < n->n_in + n->n_out; k++) {
             const uint32_t v = k < n->n_in ? n->in[k] : n->out[k - n->n_in];
-            const double score = (double)g->value[v].bytes * (on_file[v] ? 16 : 1);
+            const double score = (double)g->value[v].bytes * (on_file[v] && !(is_state && is_state[v]) ? 16 : 1);
             if (score > best_score) {
                 best_score = score;
                 best = v;
@@ -143,12 +143,12 @@ static void weigh(plim__labels *l, const plim_graph *g, const bool *on_file)
     }
 }
 
-void plim__labels_spread(plim__labels *l, const plim_graph *g, const bool *active, const bool *on_file)
+void plim__labels_spread(plim__labels *l, const plim_graph *g, const bool *active, const bool *on_file, const bool *is_state)
 {
     memset(l->axis, -1, g->n_nodes * sizeof *l->axis);
     memset(l->dim, -1, g->n_values * sizeof *l->dim);
     l->n = 0;
-    const uint32_t driver = pick_driver(g, active, on_file);
+    const uint32_t driver = pick_driver(g, active, on_file, is_state);
     if (driver == PLIM__NONE) return;
     const plim_shape *s = &g->value[driver].shape;
     for (uint32_t d = 0; d < s->rank; d++) {

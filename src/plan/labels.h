@@ -16,7 +16,8 @@ typedef struct plim__labels {
 plim_status plim__labels_new(plim__labels *l, const plim_graph *g, const plim__alloc *a, plim_error *err);
 void plim__labels_free(plim__labels *l, const plim__alloc *a);
 /** Labels the nodes with active[node] set, from the largest value that they touch. Extents of 1 get no label.
- *  @param on_file  per value: it is read from, or goes to, a file (preferred as the driver) */
-void plim__labels_spread(plim__labels *l, const plim_graph *g, const bool *active, const bool *on_file);
+ *  @param on_file  per value: it is read from, or goes to, a file (preferred as the driver)
+ *  @param is_state per value: it is carried from run to run, and so no stream that the program is about; may be NULL: none is */
+void plim__labels_spread(plim__labels *l, const plim_graph *g, const bool *active, const bool *on_file, const bool *is_state);
 
 #endif

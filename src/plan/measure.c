@@ -89,48 +89,62 @@ static plim__range trip(const plim__loop *l, int64_t i)
     return (plim__range){i * l->tile, plim__min((i + 1) * l->tile, l->extent)};
 }
 
-/* Does loop l ever stand elsewhere than at its whole extent: cut into tiles, or a tile of it into blocks? */
-static bool loop_moves(const plim__pass *p, int l)
+/* Loops that ever stand elsewhere than at their whole extent: cut into tiles, or a tile of them into blocks. */
+static uint32_t moving_loops(const plim__pass *p)
 {
-    bool moves = l >= 0 && (uint32_t)l < p->n_cut;
-    for (uint32_t i = 0; i < p->n_stages && !moves; i++) moves = l >= 0 && p->stage[i].split == l && p->stage[i].blocks > 1;
-    return moves;
+    uint32_t set = (1u << p->n_cut) - 1;
+    for (uint32_t i = 0; i < p->n_stages; i++)
+        if (p->stage[i].split >= 0 && p->stage[i].blocks > 1) set |= 1u << p->stage[i].split;
+    return set;
+}
+
+static void note_rounding(plim__rounding *r, int64_t extent, uint32_t loops)
+{
+    if (loops == 0) return;
+    r->extent = r->loops ? plim__min(r->extent, extent) : extent;
+    r->loops |= loops;
 }
 
 /* Notes where the pass divides with a remainder: a part of a root whose extent is not its loop's, a read of several to one. */
 static void find_rounding(plim__measure *m, const plim_graph *g, const plim__pass *p)
 {
+    const uint32_t moving = moving_loops(p);
     m->n_rounded = 0;
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const plim__pnode *n = &p->node[i];
         const plim__node *node = &g->node[n->node];
-        int64_t least = INT64_MAX;
+        plim__rounding r = {0};
         for (uint32_t a = 0; a < n->axes.n; a++)
-            if (n->root && loop_moves(p, n->bind[a]) && n->axes.axis[a].extent != p->loop[n->bind[a]].extent) least = plim__min(least, n->axes.axis[a].extent);
+            if (n->root && n->bind[a] >= 0 && n->axes.axis[a].extent != p->loop[n->bind[a]].extent)
+                note_rounding(&r, n->axes.axis[a].extent, moving & 1u << n->bind[a]);
         for (uint32_t k = 0; k < node->n_in; k++) {
             const plim_shape *s = &plim__in(g, node, k)->shape;
             plim__index index[PLIM_MAX_RANK];
             plim__op_row_of(node->op)->reads(g, node, k, index);
             for (uint32_t d = 0; d < s->rank; d++)
-                if (index[d].axis >= 0 && index[d].div > 1) least = plim__min(least, s->dim[d]);
+                if (index[d].axis >= 0 && index[d].div > 1) note_rounding(&r, s->dim[d], moving & n->moved_by[index[d].axis]);
         }
-        if (least != INT64_MAX) m->rounded[m->n_rounded++] = plim__max(least, 1);
+        r.extent = plim__max(r.extent, 1);
+        if (r.loops) m->rounded[m->n_rounded++] = r;
     }
 }
 
-/* How much longer than those that were looked at a part of a dimension can be: one step of each dimension that is rounded, in steps of this one. */
-static int64_t slack_of(const plim__measure *m, int64_t extent)
+/* How much longer than those that were looked at a part of a dimension that moves with `loops` can be: one step of each dimension that is rounded and moves
+ * with one of them, in steps of this one. */
+static int64_t slack_of(const plim__measure *m, int64_t extent, uint32_t loops)
 {
     int64_t slack = 0;
-    for (uint32_t i = 0; i < m->n_rounded && slack < extent; i++) slack += extent / m->rounded[i] + 1;
+    for (uint32_t i = 0; i < m->n_rounded && slack < extent; i++)
+        if (m->rounded[i].loops & loops) slack += extent / m->rounded[i].extent + 1;
     return slack;
 }
 
-static void loosen(const plim__measure *m, plim__region *box, const plim_shape *s)
+static void loosen(const plim__measure *m, plim__region *box, const plim_shape *s, const uint8_t *moved_by)
 {
     if (m->n_rounded == 0 || plim__region_count(box) == 0) return;
     for (uint32_t d = 0; d < box->rank; d++) {
-        const int64_t more = plim__min(slack_of(m, s->dim[d]), s->dim[d] - plim__range_len(box->dim[d])), up = plim__min(more, s->dim[d] - box->dim[d].hi);
+        const int64_t more = plim__min(slack_of(m, s->dim[d], moved_by[d]), s->dim[d] - plim__range_len(box->dim[d]));
+        const int64_t up = plim__min(more, s->dim[d] - box->dim[d].hi);
         box->dim[d].hi += up;
         box->dim[d].lo -= more - up;
     }
@@ -230,7 +244,7 @@ static uint64_t measure_block(plim__measure *m, const plim_plan *plan, const pli
             if (p->value[v].role != PLIM__ROLE_PRIVATE) continue;
             plim__region box = m->block.region[v];
             mark = touches(mark, &box, &g->value[node->out[j]].shape);
-            loosen(m, &box, &g->value[node->out[j]].shape);
+            loosen(m, &box, &g->value[node->out[j]].shape, p->value[v].moved_by);
             const uint64_t bytes = plim__round_up(plim__region_count(&box) * plim_dtype_bytes(g->value[node->out[j]].dtype), 64);
             if (bytes > m->private_bytes[v]) m->private_bytes[v] = bytes;
         }
@@ -238,7 +252,7 @@ static uint64_t measure_block(plim__measure *m, const plim_plan *plan, const pli
         if (!row->scratch) continue;
         int64_t len[PLIM__MAX_AXES];
         for (uint32_t a = 0; a < n->axes.n; a++)
-            len[a] = plim__min(plim__range_len(m->block.axis[n->axis0 + a]) + slack_of(m, n->axes.axis[a].extent), n->axes.axis[a].extent);
+            len[a] = plim__min(plim__range_len(m->block.axis[n->axis0 + a]) + slack_of(m, n->axes.axis[a].extent, n->moved_by[a]), n->axes.axis[a].extent);
         const uint64_t bytes = plim__round_up(row->scratch(g, node, len, s->pool ? plan->pool_threads : 1), 64);
         if (bytes > m->scratch[stage]) m->scratch[stage] = bytes;
     }
@@ -270,23 +284,30 @@ static void measure_blocks(plim__measure *m, const plim_plan *plan, const plim__
     walk_blocks(m, plan, p, stage, mid, last, blocks, mark_mid, mark_last);
 }
 
+/* The last node of the stage that reads private value v, or the one that makes it. */
+static uint32_t last_private_use(const plim_graph *g, const plim__pass *p, const plim__stage *s, uint32_t v)
+{
+    for (uint32_t i = s->first + s->count; i-- > s->first;)
+        for (uint32_t k = 0; k < g->node[p->node[i].node].n_in; k++)
+            if (p->operand[p->node[i].in0 + k] == v) return i;
+    return p->value[v].producer;
+}
+
 /* Private values of a stage share memory by lifetime. */
 static plim_status place_private(const plim__measure *m, const plim_plan *plan, plim__pass *p, uint32_t stage, plim_error *err)
 {
     plim__stage *s = &p->stage[stage];
-    plim_buffer *buf = plim__new(&plan->alloc, p->n_values, sizeof *buf, err);
-    uint32_t *who = plim__new(&plan->alloc, p->n_values, sizeof *who, err);
+    plim_buffer *buf = plim__new(&plan->alloc, s->count * (uint64_t)PLIM__MAX_OUT, sizeof *buf, err);
+    uint32_t *who = plim__new(&plan->alloc, s->count * (uint64_t)PLIM__MAX_OUT, sizeof *who, err);
     plim_status status = buf && who ? PLIM_OK : PLIM_E_NOMEM;
     uint32_t n = 0;
-    for (uint32_t v = 0; v < p->n_values && status == PLIM_OK; v++) {
-        if (p->value[v].role != PLIM__ROLE_PRIVATE || p->value[v].producer < s->first || p->value[v].producer >= s->first + s->count) continue;
-        uint32_t last = p->value[v].producer;
-        for (uint32_t i = s->first; i < s->first + s->count; i++)
-            for (uint32_t k = 0; k < plan->graph->node[p->node[i].node].n_in; k++)
-                if (p->operand[p->node[i].in0 + k] == v) last = i;
-        who[n] = v;
-        buf[n++] = (plim_buffer){.lower = p->value[v].producer, .upper = (int64_t)last + 1, .size = m->private_bytes[v]};
-    }
+    for (uint32_t i = s->first; i < s->first + s->count && status == PLIM_OK; i++)
+        for (uint32_t j = 0; j < PLIM__MAX_OUT && p->node[i].out[j] != PLIM__NONE; j++) {
+            const uint32_t v = p->node[i].out[j];
+            if (p->value[v].role != PLIM__ROLE_PRIVATE) continue;
+            who[n] = v;
+            buf[n++] = (plim_buffer){.lower = i, .upper = (int64_t)last_private_use(plan->graph, p, s, v) + 1, .size = m->private_bytes[v]};
+        }
     plim_pack_result res = {0};
     if (status == PLIM_OK && n > 0) {
         const plim__pack_effort effort = plim__pack_effort_quick();
@@ -313,7 +334,8 @@ static uint32_t add_slot(plim__measure *m, const plim__slot *proto)
 
 static bool needs_slot(const plim__pvalue *v)
 {
-    return v->role != PLIM__ROLE_CONST && v->role != PLIM__ROLE_PRIVATE && !(v->role == PLIM__ROLE_WHOLE && v->producer == PLIM__NONE);
+    const bool there = v->in_place || (v->role == PLIM__ROLE_WHOLE && v->producer == PLIM__NONE);
+    return v->role != PLIM__ROLE_CONST && v->role != PLIM__ROLE_PRIVATE && !there;
 }
 
 /* Does thread t > 0 need an accumulator of its own? Yes, where the blocks of the stage are cut along an axis that reduces. */
@@ -368,7 +390,7 @@ static void size_slots(plim__measure *m, const plim_plan *plan, plim__pass *p, c
         plim__region box = m->tile.region[i];
         if (v->role == PLIM__ROLE_WHOLE) box = plim__region_whole(&g->value[v->value].shape);
         if (v->role == PLIM__ROLE_ACC) plim__acc_region(g, p, &p->node[v->producer], g->value[v->value].out, loop, &box);
-        loosen(m, &box, &g->value[v->value].shape);
+        loosen(m, &box, &g->value[v->value].shape, v->moved_by);
         enlarge(&m->slot[v->slot], slot_bytes(plan, v, &box), &box);
     }
     for (uint32_t i = 0; i < p->n_nodes; i++) {
@@ -379,7 +401,7 @@ static void size_slots(plim__measure *m, const plim_plan *plan, plim__pass *p, c
         for (uint32_t j = 0; j < g->node[n->node].n_out; j++) {
             if (n->accumulates) plim__acc_region(g, p, n, j, loop, &box);
             else box = m->tile.region[n->out[j]];
-            loosen(m, &box, &g->value[g->node[n->node].out[j]].shape);
+            loosen(m, &box, &g->value[g->node[n->node].out[j]].shape, p->value[n->out[j]].moved_by);
             offset[j] = bytes;
             bytes += plim__round_up(plim__region_count(&box) * plim_dtype_bytes(g->value[g->node[n->node].out[j]].dtype), 64);
         }
@@ -493,7 +515,7 @@ static void set_lifetimes(plim__measure *m, const plim_plan *plan, plim__pass *p
         const bool in_flight = v->role == PLIM__ROLE_WRITE || (v->role == PLIM__ROLE_ACC && on_file(v)) || v->role == PLIM__ROLE_WHOLE;
         const bool ring = s->copies > 1;
         const bool outside = p->n_cut > 0 && v->role != PLIM__ROLE_READ && v->role != PLIM__ROLE_TILE;
-        const bool hoisted = p->n_cut > 0 && (v->role == PLIM__ROLE_READ || v->role == PLIM__ROLE_TILE) && v->depth < p->n_cut;
+        const bool hoisted = p->n_cut > 0 && (v->role == PLIM__ROLE_READ || v->role == PLIM__ROLE_TILE) && v->depth < p->n_cut && !p->step[s->first].post;
         if (ring || outside) s->first = 0;
         if (ring || in_flight || outside || hoisted) s->last = end;
     }
@@ -508,14 +530,21 @@ static void sweep(plim__measure *m, const plim__pass *p, uint64_t carried)
 {
     m->peak = carried;
     m->peak_step = 0;
-    for (uint32_t t = 0; t < p->n_steps; t++) m->live[t] = carried;
-    for (uint32_t i = 0; i < m->n_slots; i++)
-        for (uint32_t t = m->slot[i].first; t <= m->slot[i].last && t < p->n_steps; t++) m->live[t] += m->slot[i].bytes * m->slot[i].copies;
-    for (uint32_t t = 0; t < p->n_steps; t++)
-        if (m->live[t] > m->peak) {
-            m->peak = m->live[t];
-            m->peak_step = t;
-        }
+    memset(m->live, 0, (p->n_steps + 1) * sizeof *m->live);
+    for (uint32_t i = 0; i < m->n_slots; i++) { /* changes; they wrap, their sums do not */
+        const plim__slot *s = &m->slot[i];
+        if (s->first > s->last || s->first >= p->n_steps) continue;
+        m->live[s->first] += s->bytes * s->copies;
+        m->live[plim__min(s->last, p->n_steps - 1) + 1] -= s->bytes * s->copies;
+    }
+    uint64_t live = carried;
+    for (uint32_t t = 0; t < p->n_steps; t++) {
+        live += m->live[t];
+        m->live[t] = live;
+        if (live <= m->peak) continue;
+        m->peak = live;
+        m->peak_step = t;
+    }
 }
 
 plim_status plim__pass_measure(plim__measure *m, const plim_plan *plan, plim__pass *p, uint64_t carried, bool exact, plim_error *err)

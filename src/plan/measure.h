@@ -4,6 +4,12 @@
 
 #include "plan/build.h"
 
+/** Where parts of a dimension are rounded, some tiles up and some not. */
+typedef struct plim__rounding {
+    int64_t extent; /* of the dimension */
+    uint32_t loops; /* that move it */
+} plim__rounding;
+
 /** Reusable memory of the measurer; one per search. */
 typedef struct plim__measure {
     plim__ranges tile, block;
@@ -11,7 +17,7 @@ typedef struct plim__measure {
     uint32_t cap_tile_axes, cap_tile_values, cap_block_axes, cap_block_values;
     uint64_t *private_bytes; uint32_t cap_private; /* of each PRIVATE value */
     uint64_t *scratch; uint32_t cap_scratch;       /* of each stage */
-    int64_t *rounded; uint32_t n_rounded, cap_rounded; /* extents of dimensions whose parts are rounded, some tiles up and some not */
+    plim__rounding *rounded; uint32_t n_rounded, cap_rounded;
     plim__slot *slot;                 /* of the pass measured last; times count from its first step */
     uint32_t n_slots, cap_slots;
     uint64_t *live; uint32_t cap_live; /* bytes alive at each step */

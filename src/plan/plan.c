@@ -69,7 +69,27 @@ static plim_status add_outputs(plim_plan *plan, plim_error *err)
         plim__file_describe(&f.io, g, v, PLIM__NPY_HEADER);
         f.io.path = g->output[i].path;
         f.io.writable = true;
+        plan->write_file[v] = plan->n_files;
         PLIM_TRY(add_file(plan, &f, err));
+    }
+    return PLIM_OK;
+}
+
+/* A state is read from and written to one file. */
+static plim_status add_states(plim_plan *plan, plim_error *err)
+{
+    const plim_graph *g = plan->graph;
+    for (uint32_t i = 0; i < g->n_states; i++) {
+        const plim__state *s = &g->state[i];
+        PLIM_FAIL_IF(plan->write_file[s->out] != PLIM__NONE || g->value[s->out].kind != PLIM__VALUE_NODE, err, PLIM_E_INVALID,
+                     "what takes the place of '%s' must be computed, and goes nowhere else", g->value[s->in].name);
+        for (uint32_t k = 0; k < plan->n_files; k++) {
+            if (plan->file[k].value != s->in) continue;
+            plan->file[k].kind = PLIM__FILE_STATE;
+            plan->file[k].io.writable = true;
+            plan->write_file[s->out] = k;
+        }
+        plan->replaces[s->out] = i;
     }
     return PLIM_OK;
 }
@@ -79,7 +99,7 @@ static uint64_t bytes_on_tmpfs(const plim_plan *plan)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < plan->n_files; i++) {
-        if (plan->file[i].kind == PLIM__FILE_INPUT) continue;
+        if (plim__file_is_read(plan->file[i].kind)) continue;
         char dir[1024];
         snprintf(dir, sizeof dir, "%s", plan->file[i].path);
         char *slash = strrchr(dir, '/');
@@ -101,7 +121,7 @@ static uint64_t bytes_on_tmpfs(const plim_plan *plan)
 static bool uses_gemm(const plim_graph *g)
 {
     for (uint32_t i = 0; i < g->n_nodes; i++)
-        if (g->node[i].op == PLIM__OP_MATMUL) return true;
+        if (plim__op_row_of(g->node[i].op)->flags & PLIM__OP_GEMM) return true;
     return false;
 }
 
@@ -160,6 +180,7 @@ static plim_status fill_plan(plim_plan *plan, plim_error *err)
 {
     PLIM_TRY(add_inputs(plan, err));
     PLIM_TRY(add_outputs(plan, err));
+    PLIM_TRY(add_states(plan, err));
     PLIM_TRY(measure_baseline(plan, err));
     PLIM_TRY(find_budget(plan, err));
 
@@ -179,6 +200,38 @@ static plim_status fill_plan(plim_plan *plan, plim_error *err)
     plan->facts.reserve_bytes = budget_for(plan, plan->arena_bytes, tmpfs) - plan->facts.planned_peak_bytes;
     PLIM_TRY(plim__plan_check(plan, err));
     plim__plan_explain(plan);
+    return PLIM_OK;
+}
+
+/* What is asked of the graph again and again. */
+static plim_status index_graph(plim_plan *plan, plim_error *err)
+{
+    const plim_graph *g = plan->graph;
+    const plim__alloc *a = &plan->alloc;
+    uint64_t n_uses = 0;
+    for (uint32_t i = 0; i < g->n_nodes; i++) n_uses += g->node[i].n_in;
+    plan->home = plim__new(a, g->n_values, sizeof *plan->home, err);
+    plan->use0 = plim__new(a, (uint64_t)g->n_values + 2, sizeof *plan->use0, err);
+    plan->use = plim__new(a, n_uses, sizeof *plan->use, err);
+    plan->write_file = plim__new(a, g->n_values, sizeof *plan->write_file, err);
+    plan->is_output = plim__new(a, g->n_values, sizeof *plan->is_output, err);
+    plan->is_state = plim__new(a, g->n_values, sizeof *plan->is_state, err);
+    plan->replaces = plim__new(a, g->n_values, sizeof *plan->replaces, err);
+    plan->resident = plim__new(a, g->n_states, sizeof *plan->resident, err);
+    if (!plan->home || !plan->use0 || !plan->use || !plan->write_file || !plan->is_output || !plan->is_state || !plan->replaces || !plan->resident) return PLIM_E_NOMEM;
+    memset(plan->write_file, 0xff, g->n_values * sizeof *plan->write_file);
+    memset(plan->replaces, 0xff, g->n_values * sizeof *plan->replaces);
+    for (uint32_t i = 0; i < g->n_outputs; i++) plan->is_output[g->output[i].value] = true;
+    for (uint32_t i = 0; i < g->n_states; i++) {
+        plan->is_output[g->state[i].out] = true;
+        plan->is_state[g->state[i].in] = plan->is_state[g->state[i].out] = true;
+    }
+    /* counted one place too far to the right, so that filling in moves each to where it belongs */
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        for (uint32_t k = 0; k < g->node[i].n_in; k++) plan->use0[g->node[i].in[k] + 2]++;
+    for (uint32_t v = 0; v < g->n_values; v++) plan->use0[v + 2] += plan->use0[v + 1];
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        for (uint32_t k = 0; k < g->node[i].n_in; k++) plan->use[plan->use0[g->node[i].in[k] + 1]++] = i;
     return PLIM_OK;
 }
 
@@ -203,8 +256,8 @@ plim_status plim__plan_new_by(plim_plan **out, const plim_graph *g, const plim_s
     plan->threads = set->threads ? set->threads : plim__cpu_count(os);
     const uint32_t cpus = plim__cpu_count(os);
     plan->pool_threads = plan->threads < cpus ? plan->threads : cpus;
-    plan->home = plim__new(&a, g->n_values, sizeof *plan->home, err);
-    plim_status status = plan->home ? fill_plan(plan, err) : PLIM_E_NOMEM;
+    plim_status status = index_graph(plan, err);
+    if (status == PLIM_OK) status = fill_plan(plan, err);
     plan->facts.plan_seconds = (double)(os->clock_ns(os->self) - start) * 1e-9;
     plan->prefer = NULL;
     if (status == PLIM_OK) *out = plan;
@@ -221,6 +274,13 @@ void plim__plan_drop(plim_plan *plan)
     plim__free(&a, plan->slot);
     plim__free(&a, plan->file);
     plim__free(&a, plan->home);
+    plim__free(&a, plan->use0);
+    plim__free(&a, plan->use);
+    plim__free(&a, plan->write_file);
+    plim__free(&a, plan->is_output);
+    plim__free(&a, plan->is_state);
+    plim__free(&a, plan->replaces);
+    plim__free(&a, plan->resident);
     plim__free(&a, plan);
 }
 

@@ -39,6 +39,7 @@ typedef struct plim__pnode {
     plim__axes axes;
     int8_t bind[PLIM__MAX_AXES];   /* the loop that moves the axis, -1: none */
     uint8_t needs[PLIM__MAX_AXES]; /* set of cut loops that the axis' range depends on */
+    uint8_t moved_by[PLIM__MAX_AXES]; /* set of loops, cut or not, that the range may depend on when the tile is cut into blocks */
     uint32_t axis0;                /* where its ranges lie in a flat array of the pass */
     uint32_t in0;                  /* where its inputs lie in plim__pass.operand: indices of pass values */
     uint32_t out[PLIM__MAX_OUT];   /* indices of pass values */
@@ -77,7 +78,9 @@ typedef struct plim__pvalue {
     uint32_t file;      /* READ and WRITE (and WHOLE or ACC that is written at its end): index into plim_plan.file */
     uint32_t producer;  /* index of the pass node that makes it here, or PLIM__NONE */
     uint8_t depth;      /* READ, WRITE: loops that move it */
+    uint8_t moved_by[PLIM_MAX_RANK]; /* as in the node, per dimension */
     bool spill;         /* WRITE to a file of our own, which settling creates */
+    bool in_place;      /* takes the place of a state, in the slot where that lies */
     uint64_t private_offset; /* PRIVATE: in the thread's part of the stage's slot */
     uint64_t private_bytes;  /* PRIVATE: what was planned for it */
 } plim__pvalue;
@@ -139,7 +142,14 @@ typedef struct plim__home {
     uint32_t slot; /* HOME_ARENA */
 } plim__home;
 
-typedef enum plim__file_kind { PLIM__FILE_INPUT, PLIM__FILE_OUTPUT, PLIM__FILE_SPILL } plim__file_kind;
+typedef enum plim__file_kind {
+    PLIM__FILE_INPUT,
+    PLIM__FILE_STATE, /* an input that is written in place: what is carried from run to run */
+    PLIM__FILE_OUTPUT,
+    PLIM__FILE_SPILL,
+} plim__file_kind;
+
+static inline bool plim__file_is_read(plim__file_kind k) { return k == PLIM__FILE_INPUT || k == PLIM__FILE_STATE; }
 
 typedef struct plim__file {
     plim__file_kind kind;
@@ -167,6 +177,12 @@ struct plim_plan {
     plim__slot *slot;  uint32_t n_slots, cap_slots;
     plim__file *file;  uint32_t n_files, cap_files;
     plim__home *home;  /* one per value of the graph */
+    uint32_t *use0, *use;  /* nodes that read value v: use[use0[v]] up to before use[use0[v + 1]], in order */
+    uint32_t *write_file;  /* per value: the file that it is written to, or PLIM__NONE */
+    bool *is_output;       /* per value: an output of the program, or what takes the place of a state */
+    bool *is_state;        /* per value: carried from run to run, or what takes its place */
+    uint32_t *replaces;    /* per value: the state (index in the graph) whose place it takes, or PLIM__NONE */
+    bool *resident;        /* per state: it stays in the arena from run to run, and is not read or written by the program */
     plim__io_config io;
     uint64_t io_bytes;    /* at the start of the arena */
     uint64_t arena_bytes;

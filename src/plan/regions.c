@@ -53,22 +53,29 @@ static void demanded_ranges(const plim__pnode *n, const plim__region *region, pl
     }
 }
 
-static bool any_empty(const plim__pnode *n, const plim__range *axis)
+/* The part, or where it has no iterations the one next to it. @return false: the node has none at all */
+static bool part_or_next(const plim__pnode *n, const plim__range *axis, plim__range *out)
 {
-    for (uint32_t a = 0; a < n->axes.n; a++)
-        if (axis[a].hi <= axis[a].lo) return true;
-    return false;
+    for (uint32_t a = 0; a < n->axes.n; a++) {
+        const int64_t extent = n->axes.axis[a].extent;
+        if (extent <= 0) return false;
+        const int64_t lo = plim__clamp(axis[a].lo, 0, extent - 1);
+        out[a] = plim__range_len(axis[a]) > 0 ? axis[a] : (plim__range){lo, lo + 1};
+    }
+    return true;
 }
 
-/* Boxes of a node's operands from its axis ranges. */
+/* Boxes of a node's operands from its axis ranges. A short axis has tiles without a part of it; they demand what the next part will. So what does not
+ * move with a loop is demanded in its first tile, where it is read, and no box is left open, which would mean all of it. */
 static void push_demands(const plim_graph *g, const plim__pass *p, const plim__pnode *n, const plim__range *axis, plim__region *region)
 {
     const plim__node *node = &g->node[n->node];
     for (uint32_t j = 0; j < node->n_out; j++) plim__region_writes(g, node, &n->axes, j, axis, &region[n->out[j]]);
-    if (any_empty(n, axis)) return;
+    plim__range part[PLIM__MAX_AXES];
+    if (!part_or_next(n, axis, part)) return;
     for (uint32_t k = 0; k < node->n_in; k++) {
         plim__region need;
-        plim__region_reads(g, node, k, axis, &need);
+        plim__region_reads(g, node, k, part, &need);
         demand(&region[p->operand[n->in0 + k]], &need);
     }
 }
@@ -97,7 +104,7 @@ void plim__pass_regions(const plim_graph *g, const plim__pass *p, const plim__ra
         plim__range *axis = &out->axis[n->axis0];
         if (n->root) {
             root_ranges(p, n, loop, axis);
-            if (!any_empty(n, axis)) widen(n, out->region, axis);
+            widen(n, out->region, axis);
         } else {
             demanded_ranges(n, out->region, axis);
         }

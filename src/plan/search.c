@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define LATER_RATE 3.0e9 /* bytes per second at which later passes read what this one leaves */
-#define MAX_PASSES 64
+#define MAX_PASSES 4096
 #define FLOOR_SMALL (16u << 10) /* values that the smallest plan keeps between passes */
 
 typedef struct search {
@@ -20,8 +20,11 @@ typedef struct search {
     plim__frontier f;
     plim__labels labels;
     plim__measure m;
+    bool *here;     /* [n_nodes] scratch: is the node in the pass */
+    double *work;   /* [n_nodes] seconds that each takes by itself */
     uint64_t limit; /* bytes for slots */
     bool smallest;  /* look for the least peak, not for the least time */
+    bool complete;  /* only passes that leave nothing to be computed */
     plim_error *err;
 } search;
 
@@ -37,36 +40,34 @@ typedef struct candidate {
 static uint64_t carried_bytes(const search *s)
 {
     const plim_plan *plan = s->plan;
-    const plim_graph *g = plan->graph;
     uint64_t bytes = 0;
-    for (uint32_t v = 0; v < g->n_values; v++) {
+    for (uint32_t v = 0; v < plan->graph->n_values; v++) {
         if (plan->home[v].kind != PLIM__HOME_ARENA) continue;
-        bool needed = false;
-        for (uint32_t i = 0; i < g->n_outputs && !needed; i++) needed = g->output[i].value == v && !g->output[i].path;
-        for (uint32_t i = 0; i < g->n_nodes && !needed; i++)
-            for (uint32_t k = 0; k < g->node[i].n_in && s->f.active[i]; k++) needed |= g->node[i].in[k] == v;
+        bool needed = (plan->is_output[v] && plan->write_file[v] == PLIM__NONE) || plan->slot[plan->home[v].slot].pass == PLIM__NONE;
+        for (uint32_t u = plan->use0[v]; u < plan->use0[v + 1] && !needed; u++) needed = s->f.active[plan->use[u]];
         if (needed) bytes += plan->slot[plan->home[v].slot].bytes;
     }
     return bytes;
 }
 
-/* Seconds that later passes will at least spend on reading, if this pass is `p`. */
-static double later_seconds(const search *s, const plim__pass *p)
+/* Seconds that later passes will at least spend on reading and on computing, if this pass is `p`. */
+static double later_seconds(search *s, const plim__pass *p)
 {
-    const plim_graph *g = s->plan->graph;
+    const plim_plan *plan = s->plan;
+    const plim_graph *g = plan->graph;
     double bytes = 0;
+    memset(s->here, 0, g->n_nodes * sizeof *s->here);
+    for (uint32_t i = 0; i < p->n_nodes; i++) s->here[p->node[i].node] = true;
     for (uint32_t v = 0; v < g->n_values; v++) {
-        if (s->plan->home[v].kind != PLIM__HOME_FILE) continue;
+        if (plan->home[v].kind != PLIM__HOME_FILE) continue;
         bool later = false;
-        for (uint32_t i = 0; i < g->n_nodes && !later; i++) {
-            if (!s->f.active[i]) continue;
-            bool here = false;
-            for (uint32_t j = 0; j < p->n_nodes && !here; j++) here = p->node[j].node == i;
-            for (uint32_t k = 0; k < g->node[i].n_in && !here; k++) later |= g->node[i].in[k] == v;
-        }
+        for (uint32_t u = plan->use0[v]; u < plan->use0[v + 1] && !later; u++) later = s->f.active[plan->use[u]] && !s->here[plan->use[u]];
         if (later) bytes += (double)g->value[v].bytes;
     }
-    return bytes / LATER_RATE;
+    double compute = 0;
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        if (s->f.active[i] && !s->here[i]) compute += s->work[i];
+    return bytes / LATER_RATE > compute ? bytes / LATER_RATE : compute;
 }
 
 /* Cut labels first, each group by falling distance in the file: outer loops move slowly through it. With `sums_inside`, cut loops that some node
@@ -124,6 +125,15 @@ static plim_status try_all_tiles(search *s, plim__pass *p, uint32_t loop, const 
     return PLIM_OK;
 }
 
+/* Does the pass make every output that is not made yet? */
+static bool completes(const search *s, const plim__pass *p)
+{
+    uint32_t missing = 0;
+    for (uint32_t v = 0; v < s->plan->graph->n_values; v++) missing += s->plan->is_output[v] && s->plan->home[v].kind == PLIM__HOME_NOWHERE;
+    for (uint32_t i = 0; i < p->n_values; i++) missing -= p->value[i].producer != PLIM__NONE && s->plan->is_output[p->value[i].value];
+    return missing == 0;
+}
+
 static plim_status try_cut(search *s, uint32_t cut, bool sums_inside, uint64_t carried, candidate *best)
 {
     candidate c = {.cut = cut};
@@ -132,6 +142,10 @@ static plim_status try_cut(search *s, uint32_t cut, bool sums_inside, uint64_t c
     const plim_status status = plim__pass_build(&p, s->plan, &s->f, &s->labels, cut, c.order, s->err);
     if (status == PLIM_E_PLAN) return PLIM_OK; /* no progress with this cut */
     if (status != PLIM_OK) return status;
+    if (s->complete && !completes(s, &p)) {
+        plim__pass_free(&s->plan->alloc, &p);
+        return PLIM_OK;
+    }
     const plim_status tried = try_all_tiles(s, &p, 0, &c, carried, later_seconds(s, &p), best);
     plim__pass_free(&s->plan->alloc, &p);
     return tried;
@@ -181,7 +195,7 @@ static plim_status commit(search *s, const candidate *c)
     }
     for (uint32_t i = 0; i < p.n_values; i++) {
         plim__pvalue *v = &p.value[i];
-        if (v->slot == PLIM__NONE) continue;
+        if (v->slot == PLIM__NONE || v->in_place) continue;
         if (v->role == PLIM__ROLE_WHOLE && v->producer == PLIM__NONE) plan->slot[v->slot].last = p.time0 + p.n_steps - 1;
         else v->slot += base;
     }
@@ -209,6 +223,8 @@ static plim_status pack_slots(plim_plan *plan, plim_error *err)
         const plim__home *home = &plan->home[g->output[i].value];
         if (home->kind == PLIM__HOME_ARENA && !g->output[i].path && plan->n_steps) plan->slot[home->slot].last = plan->n_steps - 1;
     }
+    for (uint32_t i = 0; i < plan->n_slots; i++)
+        if (plan->slot[i].pass == PLIM__NONE && plan->n_steps) plan->slot[i].last = plan->n_steps - 1;
     plim_buffer *buf = plim__new(&plan->alloc, plan->n_slots, sizeof *buf, err);
     if (!buf) return PLIM_E_NOMEM;
     for (uint32_t i = 0; i < plan->n_slots; i++) {
@@ -229,7 +245,7 @@ void plim__plan_clear(plim_plan *plan)
 {
     for (uint32_t i = 0; i < plan->n_passes; i++) plim__pass_free(&plan->alloc, &plan->pass[i]);
     plan->n_passes = plan->n_slots = plan->n_steps = 0;
-    while (plan->n_files > 0 && plan->file[plan->n_files - 1].kind == PLIM__FILE_SPILL) plan->n_files--;
+    while (plan->n_files > 0 && plan->file[plan->n_files - 1].kind == PLIM__FILE_SPILL) plan->write_file[plan->file[--plan->n_files].value] = PLIM__NONE;
     const plim_graph *g = plan->graph;
     for (uint32_t v = 0; v < g->n_values; v++) {
         plim__home *h = &plan->home[v];
@@ -237,18 +253,34 @@ void plim__plan_clear(plim_plan *plan)
         if (g->value[v].kind == PLIM__VALUE_CONST) h->kind = PLIM__HOME_CONST;
     }
     for (uint32_t i = 0; i < plan->n_files; i++)
-        if (plan->file[i].kind == PLIM__FILE_INPUT) plan->home[plan->file[i].value] = (plim__home){PLIM__HOME_FILE, i, PLIM__NONE};
+        if (plim__file_is_read(plan->file[i].kind)) plan->home[plan->file[i].value] = (plim__home){PLIM__HOME_FILE, i, PLIM__NONE};
+}
+
+/* Slots for the states that stay in the arena: they live before the first step and after the last. */
+static plim_status seat_residents(plim_plan *plan, plim_error *err)
+{
+    const plim_graph *g = plan->graph;
+    PLIM_TRY(plim__grow(&plan->alloc, (void **)&plan->slot, &plan->cap_slots, plan->n_slots + g->n_states + 1, sizeof *plan->slot, err));
+    for (uint32_t i = 0; i < g->n_states; i++) {
+        if (!plan->resident[i]) continue;
+        const plim__value *v = &g->value[g->state[i].in];
+        plan->home[g->state[i].in] = (plim__home){.kind = PLIM__HOME_ARENA, .file = PLIM__NONE, .slot = plan->n_slots};
+        plan->slot[plan->n_slots++] = (plim__slot){.value = g->state[i].in, .pass = PLIM__NONE, .stage = PLIM__NONE, .bytes = plim__round_up(v->bytes, 64),
+                                                   .copies = 1, .box = plim__region_whole(&v->shape)};
+    }
+    return PLIM_OK;
 }
 
 static plim_status find_passes(search *s, bool *fits)
 {
     plim_plan *plan = s->plan;
     plim__plan_clear(plan);
+    PLIM_TRY(seat_residents(plan, s->err));
     PLIM_TRY(plim__frontier_update(plan, &s->f));
     *fits = false;
     while (any_active(s)) {
         PLIM_FAIL_IF(plan->n_passes == MAX_PASSES, s->err, PLIM_E_PLAN, "the program needs more than %d passes", MAX_PASSES);
-        plim__labels_spread(&s->labels, plan->graph, s->f.active, s->f.on_file);
+        plim__labels_spread(&s->labels, plan->graph, s->f.active, s->f.on_file, plan->is_state);
         candidate best = {0};
         PLIM_TRY(choose_pass(s, &best));
         if (!best.found) return PLIM_OK;
@@ -265,7 +297,10 @@ static plim_status new_search(search *s)
     const plim_graph *g = s->plan->graph;
     s->f.active = plim__new(a, g->n_nodes, sizeof *s->f.active, s->err);
     s->f.on_file = plim__new(a, g->n_values, sizeof *s->f.on_file, s->err);
-    if (!s->f.active || !s->f.on_file) return PLIM_E_NOMEM;
+    s->here = plim__new(a, g->n_nodes, sizeof *s->here, s->err);
+    s->work = plim__new(a, g->n_nodes, sizeof *s->work, s->err);
+    if (!s->f.active || !s->f.on_file || !s->here || !s->work) return PLIM_E_NOMEM;
+    for (uint32_t i = 0; i < g->n_nodes; i++) s->work[i] = plim__node_seconds(s->plan, i);
     return plim__labels_new(&s->labels, g, a, s->err);
 }
 
@@ -274,6 +309,8 @@ static void free_search(search *s)
     const plim__alloc *a = &s->plan->alloc;
     plim__free(a, s->f.active);
     plim__free(a, s->f.on_file);
+    plim__free(a, s->here);
+    plim__free(a, s->work);
     plim__labels_free(&s->labels, a);
     plim__measure_free(&s->m, a);
 }
@@ -296,20 +333,32 @@ static plim_status search_inside(search *s, uint64_t arena_max, bool *fits)
     return PLIM_OK;
 }
 
-/* The plan with the least peak there is, however slow: the smallest buffers, and of every pass the candidate with the least peak. */
-static plim_status search_smallest(search *s)
+/* A plan with a small peak, however slow: the smallest buffers, and of every pass the candidate with the least peak.
+ * @param complete  everything in one pass: keeps nothing between passes */
+static plim_status search_small(search *s, bool complete, bool *found)
 {
     plim_plan *plan = s->plan;
     plan->read_copies = plan->write_copies = 1;
     plim__plan_io(plan, 2);
     s->smallest = true;
+    s->complete = complete;
     s->limit = UINT64_MAX;
-    s->f.small = FLOOR_SMALL;
-    s->f.spill_above = plan->set.spill_dir ? FLOOR_SMALL : UINT64_MAX;
-    bool found;
-    PLIM_TRY(find_passes(s, &found));
+    s->f.small = complete ? UINT64_MAX : FLOOR_SMALL;
+    s->f.spill_above = plan->set.spill_dir && !complete ? FLOOR_SMALL : UINT64_MAX;
+    const plim_status status = find_passes(s, found);
+    s->smallest = s->complete = false;
+    return status;
+}
+
+/* The plan with the least peak that is found. */
+static plim_status search_smallest(search *s)
+{
+    bool whole, found;
+    PLIM_TRY(search_small(s, true, &whole));
+    const uint64_t arena = s->plan->arena_bytes;
+    PLIM_TRY(search_small(s, false, &found));
     PLIM_FAIL_IF(!found, s->err, PLIM_E_PLAN, "internal: no plan was found, whatever its size");
-    return PLIM_OK;
+    return whole && arena < s->plan->arena_bytes ? search_small(s, true, &whole) : PLIM_OK;
 }
 
 plim_status plim__plan_search(plim_plan *plan, uint64_t arena_max, bool *fits, plim_error *err)

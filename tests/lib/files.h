@@ -69,6 +69,20 @@ static inline uint8_t *files_read(const char *name, size_t *n)
     return data;
 }
 
+/* The path of a case from outside that somebody put beside the project: cases/<name> in a folder `shared` next to it. Test programs lie in the
+ * build folder, which lies in the project. @return it is there */
+static inline bool files_shared(char *path, size_t size, const char *name)
+{
+    char self[256];
+    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n <= 0) return false;
+    self[n] = 0;
+    char *slash = strrchr(self, '/');
+    if (slash) *slash = 0;
+    snprintf(path, size, "%s/../../shared/cases/%s", self, name);
+    return access(path, R_OK) == 0;
+}
+
 static inline bool files_have_numpy(void)
 {
     return system(FILES_PYTHON " -c 'import numpy' >/dev/null 2>&1") == 0;

@@ -87,7 +87,7 @@ static void spread(fixture *f, plim__labels *l)
     for (uint32_t i = 0; i < f->g->n_nodes; i++) active[i] = true;
     for (uint32_t v = 0; v < f->g->n_values; v++) on_file[v] = f->g->value[v].kind == PLIM__VALUE_FILE;
     assert_int_equal(plim__labels_new(l, f->g, &f->g->alloc, NULL), PLIM_OK);
-    plim__labels_spread(l, f->g, active, on_file);
+    plim__labels_spread(l, f->g, active, on_file, NULL);
 }
 
 static void labels_follow_the_axes(void **state)
@@ -186,7 +186,7 @@ static plim_status build(bench *b, fixture *f, const int64_t *tile)
     plim__plan_clear(plan);
     assert_int_equal(plim__frontier_update(plan, &b->f), PLIM_OK);
     assert_int_equal(plim__labels_new(&b->labels, f->g, &plan->alloc, NULL), PLIM_OK);
-    plim__labels_spread(&b->labels, f->g, b->active, b->on_file);
+    plim__labels_spread(&b->labels, f->g, b->active, b->on_file, NULL);
     for (int cut_ones = 1; cut_ones >= 0; cut_ones--)
         for (uint32_t l = 0; l < b->labels.n; l++) {
             if ((tile[l] > 0) != cut_ones) continue;

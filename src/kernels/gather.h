@@ -1,0 +1,17 @@
+/* Looking up and adding up by indices along one dimension.
+ *
+ *     a[before..., index..., behind...]  <->  x[before..., index[index...], behind...]
+ *
+ * An index below 0 counts from the end; one that is still outside names nothing: it reads as NaN (0 for integers) and is not added anywhere.
+ * x is whole along the dimension; everything else is a box that fits the others. Any strides. Serial, nothing is allocated or kept. */
+#ifndef PLIM_KERNELS_GATHER_H
+#define PLIM_KERNELS_GATHER_H
+
+#include "kernels/view.h"
+
+/** a = x at the indices. a and x: one dtype, any; index: i32 or i64. */
+void plim__gather_run(const plim__view *a, const plim__view *x, const plim__view *index, uint32_t axis);
+/** x at the indices += a, in C order of a's box. a and x: one dtype, f32 or f64. */
+void plim__scatter_add_run(const plim__view *x, const plim__view *a, const plim__view *index, uint32_t axis);
+
+#endif

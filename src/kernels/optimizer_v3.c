@@ -1,0 +1,3 @@
+/* The optimizers' inner loops for x86-64-v3: compiled with -march=x86-64-v3, taken by optimizer.c where the processor can run them. */
+#define LANES(name) name##_v3
+#include "kernels/optimizer_lanes.inc"

@@ -1,0 +1,3 @@
+/* Resizing's inner loops for x86-64-v3: compiled with -march=x86-64-v3, taken by resize.c where the processor can run them. */
+#define LANES(name) name##_v3
+#include "kernels/resize_lanes.inc"

@@ -1,0 +1,140 @@
+/* A model is put together by a reader: layers, inputs, parameters and outputs in the order in which the file has them. The graph's tag is the number of
+ * the current layer, so that every node knows whose it is. */
+#include "models/model.h"
+#include "formats/array_file.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+plim_status plim__model_new(plim__model **out, plim__alloc alloc, plim_error *err)
+{
+    *out = NULL;
+    plim__model *m = plim__new(&alloc, 1, sizeof *m, err);
+    if (!m) return PLIM_E_NOMEM;
+    m->seed = PLIM__NONE;
+    plim_status status = plim__graph_new(&m->graph, alloc, err);
+    if (status == PLIM_OK) status = plim__model_layer(m, "", "", err);
+    if (status == PLIM_OK) {
+        *out = m;
+        return PLIM_OK;
+    }
+    if (m->graph) plim__model_free(&m);
+    else plim__free(&alloc, m);
+    return status;
+}
+
+void plim__model_free(plim__model **mp)
+{
+    plim__model *m = *mp;
+    if (!m) return;
+    const plim__alloc a = m->graph->alloc;
+    plim__free(&a, m->layer);
+    plim__free(&a, m->input);
+    plim__free(&a, m->output);
+    plim__free(&a, m->param);
+    plim__graph_free(&m->graph);
+    plim__free(&a, m);
+    *mp = NULL;
+}
+
+/* Names that are too long end in "...": better seen than guessed. */
+static void copy_name(char *to, size_t size, const char *from)
+{
+    const size_t n = strlen(from);
+    snprintf(to, size, "%s", from);
+    if (n >= size) memcpy(to + size - 4, "...", 4);
+}
+
+plim_status plim__model_layer(plim__model *m, const char *name, const char *kind, plim_error *err)
+{
+    PLIM_TRY(plim__grow(&m->graph->alloc, (void **)&m->layer, &m->cap_layers, m->n_layers + 1, sizeof *m->layer, err));
+    plim__layer *l = &m->layer[m->n_layers];
+    *l = (plim__layer){0};
+    copy_name(l->name, sizeof l->name, name);
+    copy_name(l->kind, sizeof l->kind, kind);
+    m->graph->tag = m->n_layers++;
+    return PLIM_OK;
+}
+
+plim_status plim__model_unbound(plim__model *m, const char *name, plim_dtype dtype, const plim_shape *shape, uint32_t *v, plim_error *err)
+{
+    uint64_t count;
+    plim__source source = {.path = (char *)""};
+    PLIM_TRY(plim_shape_count(&count, shape, err));
+    int64_t stride = 1;
+    for (uint32_t d = shape->rank; d-- > 0 && count > 0;) {
+        source.stride[d] = stride;
+        stride *= shape->dim[d];
+    }
+    return plim__graph_file(m->graph, name, dtype, shape, &source, v, err);
+}
+
+plim_status plim__model_input(plim__model *m, const char *name, plim_dtype dtype, const plim_shape *shape, int32_t batch_axis, uint32_t *v, plim_error *err)
+{
+    PLIM_FAIL_IF(batch_axis >= (int32_t)shape->rank, err, PLIM_E_INVALID, "input '%.60s' has no dimension %d to be its batch", name, batch_axis);
+    PLIM_TRY(plim__grow(&m->graph->alloc, (void **)&m->input, &m->cap_inputs, m->n_inputs + 1, sizeof *m->input, err));
+    PLIM_TRY(plim__model_unbound(m, name, dtype, shape, v, err));
+    plim__port *p = &m->input[m->n_inputs++];
+    *p = (plim__port){.value = *v, .batch_axis = batch_axis};
+    copy_name(p->name, sizeof p->name, name);
+    return PLIM_OK;
+}
+
+plim_status plim__model_output(plim__model *m, const char *name, uint32_t v, int32_t batch_axis, plim_error *err)
+{
+    PLIM_FAIL_IF(v >= m->graph->n_values, err, PLIM_E_INVALID, "output '%.60s' is not a value of this model", name);
+    PLIM_TRY(plim__grow(&m->graph->alloc, (void **)&m->output, &m->cap_outputs, m->n_outputs + 1, sizeof *m->output, err));
+    plim__port *p = &m->output[m->n_outputs++];
+    *p = (plim__port){.value = v, .batch_axis = batch_axis};
+    copy_name(p->name, sizeof p->name, name);
+    return PLIM_OK;
+}
+
+plim_status plim__model_param(plim__model *m, plim__param *param, plim_dtype dtype, const plim_shape *shape, const plim__source *source, uint32_t *v,
+                              plim_error *err)
+{
+    PLIM_TRY(plim__grow(&m->graph->alloc, (void **)&m->param, &m->cap_params, m->n_params + 1, sizeof *m->param, err));
+    PLIM_TRY(source ? plim__graph_file(m->graph, param->name, dtype, shape, source, v, err) : plim__model_unbound(m, param->name, dtype, shape, v, err));
+    param->value = *v;
+    param->layer = m->graph->tag;
+    param->update = PLIM__NONE;
+    m->param[m->n_params++] = *param;
+    return PLIM_OK;
+}
+
+plim_status plim__model_seed(plim__model *m, uint32_t *v, plim_error *err)
+{
+    if (m->seed == PLIM__NONE) PLIM_TRY(plim__model_unbound(m, "seed", PLIM_U64, &(plim_shape){0}, &m->seed, err));
+    *v = m->seed;
+    return PLIM_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------- which reader to ask */
+
+/* Keras' files begin as an HDF5 file, a zip archive, or the text of a JSON object; an ONNX model begins with a field of its own. */
+static bool looks_like_keras(const uint8_t *head, size_t n)
+{
+    size_t at = 0;
+    if (n >= 8 && memcmp(head, "\x89HDF\r\n\x1a\n", 8) == 0) return true;
+    if (n >= 4 && memcmp(head, "PK\3\4", 4) == 0) return true;
+    if (n >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0) at = 3; /* a byte order mark */
+    while (at < n && isspace(head[at])) at++;
+    /* '{' as an ONNX file's first byte would be field 15 of a wire type that is not in use */
+    return at < n && head[at] == '{';
+}
+
+plim_status plim__model_read(plim__model **out, const char *path, const plim__model_options *options, plim__alloc alloc, plim_error *err)
+{
+    const plim__os *os = &plim__os_linux;
+    uint8_t head[64];
+    *out = NULL;
+    const int fd = os->open(os->self, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+    if (fd < 0) return plim__os_fail(fd, "open", path, 0, err);
+    const int64_t n = os->pread(os->self, fd, head, sizeof head, 0);
+    os->close(os->self, fd);
+    if (n < 0) return plim__os_fail((int)n, "read", path, 0, err);
+    if (n == 0) return plim__array_fail(err, PLIM_E_FORMAT, path, 0, "an empty file is no model");
+    return looks_like_keras(head, (size_t)n) ? plim__keras_read(out, path, options, alloc, err) : plim__onnx_read(out, path, options, alloc, err);
+}

@@ -1,0 +1,80 @@
+/* A model: a graph with named inputs, outputs, parameters and layers. The readers (onnx, keras) make it from files that they do not trust; the
+ * planner and the trainer take it from there. */
+#ifndef PLIM_MODELS_MODEL_H
+#define PLIM_MODELS_MODEL_H
+
+#include "graph/graph.h"
+
+#define PLIM__MODEL_NAME 96
+
+/** A layer; its number is the tag of its nodes. Layer 0 is what belongs to no layer. */
+typedef struct plim__layer {
+    char name[PLIM__MODEL_NAME];
+    char kind[32]; /* as the model's own format calls it: Conv2D, BatchNormalization */
+} plim__layer;
+
+/** An input or output of the model. */
+typedef struct plim__port {
+    char name[PLIM__MODEL_NAME];
+    uint32_t value;
+    int32_t batch_axis; /* the dimension that counts samples; -1: none does */
+} plim__port;
+
+/** How a parameter without data is to be made. */
+typedef enum plim__init { PLIM__INIT_FILE, PLIM__INIT_ZEROS, PLIM__INIT_ONES, PLIM__INIT_GLOROT_UNIFORM, PLIM__INIT_UNIFORM, PLIM__INIT_NORMAL } plim__init;
+
+typedef struct plim__param {
+    char name[PLIM__MODEL_NAME];
+    uint32_t value;      /* a value of kind FILE; its source says where the data is, or is not bound (path "") and `init` says how to make it */
+    uint32_t layer;
+    bool trainable;      /* false: running statistics and the like */
+    plim__init init;
+    double init_scale;   /* UNIFORM, GLOROT_UNIFORM: [-scale, scale), worked out by the reader; NORMAL: the standard deviation */
+    uint32_t update;     /* the value that takes its place after a training step (running statistics); PLIM__NONE */
+} plim__param;
+
+typedef struct plim__model {
+    plim_graph *graph; /* owned */
+    char name[PLIM__MODEL_NAME];
+    plim__layer *layer; uint32_t n_layers, cap_layers;
+    plim__port *input;  uint32_t n_inputs, cap_inputs;
+    plim__port *output; uint32_t n_outputs, cap_outputs;
+    plim__param *param; uint32_t n_params, cap_params;
+    uint32_t seed;      /* the input (u64 scalar) that random numbers come from; PLIM__NONE: there are none */
+} plim__model;
+
+/** A symbolic dimension that the user binds: --dim NAME=VALUE. */
+typedef struct plim__dim_binding {
+    const char *name;
+    int64_t value;
+} plim__dim_binding;
+
+typedef struct plim__model_options {
+    int64_t batch;                /* 0: as the file says, 1 where it does not */
+    const plim__dim_binding *dim; /* by name */
+    uint32_t n_dims;
+    bool training;                /* batch statistics, dropout */
+} plim__model_options;
+
+/* ---- model.c */
+plim_status plim__model_new(plim__model **out, plim__alloc alloc, plim_error *err);
+void plim__model_free(plim__model **m);
+/** Starts a layer: the nodes made from now on belong to it. */
+plim_status plim__model_layer(plim__model *m, const char *name, const char *kind, plim_error *err);
+plim_status plim__model_input(plim__model *m, const char *name, plim_dtype dtype, const plim_shape *shape, int32_t batch_axis, uint32_t *v, plim_error *err);
+plim_status plim__model_output(plim__model *m, const char *name, uint32_t v, int32_t batch_axis, plim_error *err);
+/** Adds a parameter of the current layer. `param->value`, `layer` and `update` are set here. @param source  NULL: not bound */
+plim_status plim__model_param(plim__model *m, plim__param *param, plim_dtype dtype, const plim_shape *shape, const plim__source *source, uint32_t *v,
+                              plim_error *err);
+/** A value that is bound to a file later, if at all: enough for a plan. */
+plim_status plim__model_unbound(plim__model *m, const char *name, plim_dtype dtype, const plim_shape *shape, uint32_t *v, plim_error *err);
+/** The input that random numbers come from, made when first asked for. */
+plim_status plim__model_seed(plim__model *m, uint32_t *v, plim_error *err);
+
+/* ---- onnx.c, keras.c: read by content, not by name */
+plim_status plim__onnx_read(plim__model **out, const char *path, const plim__model_options *options, plim__alloc alloc, plim_error *err);
+plim_status plim__keras_read(plim__model **out, const char *path, const plim__model_options *options, plim__alloc alloc, plim_error *err);
+/** The reader that the file's content asks for. */
+plim_status plim__model_read(plim__model **out, const char *path, const plim__model_options *options, plim__alloc alloc, plim_error *err);
+
+#endif

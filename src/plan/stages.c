@@ -1,0 +1,332 @@
+/* Stages, roles and steps of a pass whose nodes and depths are known (build.c): neighbours that can be run together, block by block; where each value
+ * lives; the order in which everything is done. */
+#include "plan/build.h"
+#include "core/size.h"
+
+#include <string.h>
+
+#define HEAVY_COPY (1u << 20) /* bytes of accumulators above which another copy per thread is avoided */
+
+typedef struct maker {
+    const plim_plan *plan;
+    const plim_graph *g;
+    const plim__frontier *f;
+    const uint32_t *pnode; /* [n_nodes] graph id -> pass index, PLIM__NONE: not in this pass */
+    uint32_t *use0, *use;  /* nodes of the pass that read each of its values, as in plim_plan */
+    uint32_t *first_read, *next_read; /* per stage and per value: what is read right before the stage, a chain */
+    plim__pass *p;
+} maker;
+
+/* -------------------------------------------------------------------------------------------------- stages */
+
+static plim__axis_kind kind_on(const plim__pnode *x, int loop)
+{
+    for (uint32_t a = 0; a < x->axes.n; a++)
+        if (x->bind[a] == loop) return x->axes.axis[a].kind;
+    return PLIM__WHOLE;
+}
+
+/* Loops along which a node may be cut into independent blocks at all: it has an axis there, and it is no scan. */
+static uint32_t own_splits(const plim__pass *p, const plim__pnode *x)
+{
+    uint32_t set = 0;
+    for (uint32_t a = 0; a < x->axes.n; a++)
+        if (x->bind[a] >= 0 && x->axes.axis[a].kind != PLIM__SCAN) set |= 1u << x->bind[a];
+    for (uint32_t l = 0; l < p->n_loops; l++)
+        if (kind_on(x, (int)l) == PLIM__SCAN) set &= ~(1u << l);
+    return set;
+}
+
+/* Those of `set`, the loops along which the nodes from `first` to before i may be cut, along which node i may be cut with them: nothing that reduces along
+ * a loop is read inside. */
+static uint32_t splittable_with(const maker *b, uint32_t set, uint32_t first, uint32_t i)
+{
+    const plim__pass *p = b->p;
+    set &= own_splits(p, &p->node[i]);
+    for (uint32_t k = 0; k < b->g->node[p->node[i].node].n_in; k++) {
+        const uint32_t by = p->value[p->operand[p->node[i].in0 + k]].producer;
+        if (by == PLIM__NONE || by < first) continue;
+        for (uint32_t a = 0; a < p->node[by].axes.n; a++)
+            if (p->node[by].bind[a] >= 0 && plim__axis_reduces(p->node[by].axes.axis[a].kind)) set &= ~(1u << p->node[by].bind[a]);
+    }
+    return set;
+}
+
+static bool is_pool(const maker *b, const plim__pnode *x)
+{
+    return plim__op_row_of(b->g->node[x->node].op)->flags & PLIM__OP_POOL;
+}
+
+/* Two nodes of one stage: same depth, and an accumulator is read only after its loops. */
+static bool may_join(const maker *b, const plim__stage *s, uint32_t i)
+{
+    const plim__pnode *x = &b->p->node[i];
+    if (s->pool || is_pool(b, x) || x->depth != s->depth || x->post != s->post) return false;
+    for (uint32_t k = 0; k < b->g->node[x->node].n_in; k++) {
+        const uint32_t by = b->p->value[b->p->operand[x->in0 + k]].producer;
+        if (by != PLIM__NONE && by >= s->first && b->p->node[by].accumulates) return false;
+    }
+    return true;
+}
+
+/* A new stage from node `first` on, as long as it may be, and before node `end`. */
+static void open_stage(maker *b, uint32_t first, uint32_t end)
+{
+    plim__pass *p = b->p;
+    plim__stage *s = &p->stage[p->n_stages];
+    *s = (plim__stage){.first = first, .count = 1, .depth = p->node[first].depth, .post = p->node[first].post, .pool = is_pool(b, &p->node[first]), .split = -1,
+                       .blocks = 1, .slot = PLIM__NONE};
+    uint32_t set = own_splits(p, &p->node[first]);
+    for (uint32_t i = first + 1; i < end && may_join(b, s, i); i++) {
+        const uint32_t with = splittable_with(b, set, first, i);
+        if (with == 0) break;
+        set = with;
+        s->count++;
+    }
+    s->split_set = s->pool ? 0 : (uint8_t)set;
+    for (uint32_t i = first; i < first + s->count; i++) p->node[i].stage = p->n_stages;
+}
+
+/* Which of the loops that the stage may be cut along make private copies of large accumulators. measure.c picks one, when it knows the tiles. */
+static void find_heavy_splits(maker *b, plim__stage *s)
+{
+    if (s->pool) return;
+    for (uint32_t l = 0; l < b->p->n_loops; l++) {
+        uint64_t copies = 0;
+        for (uint32_t i = s->first; i < s->first + s->count; i++) {
+            const plim__pnode *x = &b->p->node[i];
+            if (!plim__axis_reduces(kind_on(x, (int)l))) continue;
+            for (uint32_t j = 0; j < b->g->node[x->node].n_out; j++) copies += b->g->value[b->g->node[x->node].out[j]].bytes;
+        }
+        if (copies > HEAVY_COPY) s->split_heavy |= (uint8_t)(1u << l);
+    }
+}
+
+/* ----------------------------------------------------------------------------------------- roles and steps */
+
+/* Is a value used by node `end` or a later one? */
+static bool used_from(const maker *b, uint32_t v, uint32_t end) { return b->use0[v + 1] > b->use0[v] && b->use[b->use0[v + 1] - 1] >= end; }
+
+/* By a node that is not in this pass, but in a later one. */
+static bool used_later(const maker *b, uint32_t graph_value)
+{
+    const plim_plan *plan = b->plan;
+    for (uint32_t u = plan->use0[graph_value]; u < plan->use0[graph_value + 1]; u++)
+        if (b->f->active[plan->use[u]] && b->pnode[plan->use[u]] == PLIM__NONE) return true;
+    return false;
+}
+
+/* An output that nobody reads, of a node that reduces along a loop: threads may have to combine it all the same, so it has a slot. */
+static bool combined_for_nobody(const maker *b, uint32_t v, const plim__pnode *x)
+{
+    if (b->use0[v + 1] > b->use0[v]) return false;
+    for (uint32_t a = 0; a < x->axes.n; a++)
+        if (x->bind[a] >= 0 && plim__axis_reduces(x->axes.axis[a].kind)) return true;
+    return false;
+}
+
+static void role_of(maker *b, uint32_t i)
+{
+    plim__pass *p = b->p;
+    plim__pvalue *v = &p->value[i];
+    const plim__home *home = &b->plan->home[v->value];
+    if (v->producer == PLIM__NONE) {
+        v->role = home->kind == PLIM__HOME_CONST ? PLIM__ROLE_CONST : home->kind == PLIM__HOME_ARENA ? PLIM__ROLE_WHOLE : PLIM__ROLE_READ;
+        v->file = v->role == PLIM__ROLE_READ ? home->file : PLIM__NONE;
+        v->slot = v->role == PLIM__ROLE_WHOLE ? home->slot : PLIM__NONE;
+        return;
+    }
+    const plim__pnode *x = &p->node[v->producer];
+    const bool later = used_later(b, v->value);
+    const bool combined = plim__out_accumulates(x, b->g->value[v->value].out, b->g->value[v->value].shape.rank);
+    const bool scanned = x->accumulates && !combined;
+    const bool moved = v->depth > 0 && !x->post;
+    const uint32_t state = b->plan->replaces[v->value];
+    v->in_place = state != PLIM__NONE && b->plan->resident[state];
+    if (v->in_place) {
+        v->role = PLIM__ROLE_WHOLE;
+        v->slot = b->plan->home[b->g->state[state].in].slot;
+        return;
+    }
+    v->file = b->plan->write_file[v->value];
+    if (v->file != PLIM__NONE) v->role = combined ? PLIM__ROLE_ACC : PLIM__ROLE_WRITE;
+    else if (later && moved && !combined && b->g->value[v->value].bytes > b->f->spill_above) {
+        v->role = PLIM__ROLE_WRITE;
+        v->spill = true;
+    } else if (b->plan->is_output[v->value] || scanned || (x->root && later)) v->role = PLIM__ROLE_WHOLE;
+    else if (combined) v->role = PLIM__ROLE_ACC;
+    else if (used_from(b, i, p->stage[x->stage].first + p->stage[x->stage].count) || combined_for_nobody(b, i, x)) v->role = PLIM__ROLE_TILE;
+    else v->role = PLIM__ROLE_PRIVATE;
+    /* What outlives the pass is there whole, even an accumulator that goes to a file as well. */
+    if (v->file != PLIM__NONE && later && b->g->value[v->value].bytes <= b->f->small) v->role = PLIM__ROLE_WHOLE;
+}
+
+/* A value that leaves its stage is written by block; a reader inside the same stage that wants more than the block's own part would read what
+ * another thread is writing. Such a reader starts a new stage. @return the first one, or where the stage ends */
+static uint32_t find_wall(const maker *b, const plim__stage *s)
+{
+    const plim__pass *p = b->p;
+    for (uint32_t i = s->first; i < s->first + s->count; i++)
+        for (uint32_t k = 0; k < b->g->node[p->node[i].node].n_in; k++) {
+            const plim__pvalue *v = &p->value[p->operand[p->node[i].in0 + k]];
+            if (v->producer != PLIM__NONE && v->producer >= s->first && v->producer < i && v->role != PLIM__ROLE_PRIVATE) return i;
+        }
+    return s->first + s->count;
+}
+
+static void give_roles(maker *b, const plim__stage *s)
+{
+    for (uint32_t i = s->first; i < s->first + s->count; i++)
+        for (uint32_t j = 0; j < PLIM__MAX_OUT && b->p->node[i].out[j] != PLIM__NONE; j++) role_of(b, b->p->node[i].out[j]);
+}
+
+/* Stage by stage. One that turns out to have a wall in it is made again, to end there: then more of its values leave it, so it may have to end
+ * earlier still. */
+static void form_stages(maker *b)
+{
+    plim__pass *p = b->p;
+    p->n_stages = 0;
+    for (uint32_t i = 0; i < p->n_values; i++)
+        if (p->value[i].producer == PLIM__NONE) role_of(b, i);
+    for (uint32_t first = 0, wall; first < p->n_nodes; first += p->stage[p->n_stages++].count) {
+        const plim__stage *s = &p->stage[p->n_stages];
+        open_stage(b, first, p->n_nodes);
+        give_roles(b, s);
+        while ((wall = find_wall(b, s)) < s->first + s->count) {
+            open_stage(b, first, wall);
+            give_roles(b, s);
+        }
+        find_heavy_splits(b, &p->stage[p->n_stages]);
+    }
+}
+
+static void add_step(plim__pass *p, plim__step_kind kind, uint32_t index, uint32_t depth, bool post)
+{
+    p->step[p->n_steps++] = (plim__step){.kind = kind, .index = index, .depth = (uint8_t)depth, .post = post};
+}
+
+static bool written(const plim__pvalue *v)
+{
+    return v->file != PLIM__NONE || v->spill;
+}
+
+/* WRITE steps of a node's outputs: those that are complete with each tile, or those that are complete after the loops. */
+static void add_writes(maker *b, const plim__pnode *x, uint32_t depth, bool post)
+{
+    plim__pass *p = b->p;
+    for (uint32_t j = 0; j < PLIM__MAX_OUT && x->out[j] != PLIM__NONE; j++) {
+        const plim__pvalue *v = &p->value[x->out[j]];
+        const bool late = x->post || v->role == PLIM__ROLE_WHOLE || plim__out_accumulates(x, j, b->g->value[v->value].shape.rank);
+        if (written(v) && late == post) add_step(p, PLIM__STEP_WRITE, x->out[j], v->role == PLIM__ROLE_WHOLE ? 0 : depth, post);
+    }
+}
+
+/* When the box of a file is read: at the head of its depth, or as late as before the first stage that needs it. */
+typedef struct reading {
+    bool head;      /* a deeper stage needs it, or a ring is filled ahead */
+    uint32_t stage; /* else: before this one */
+} reading;
+
+static reading when_read(const maker *b, uint32_t v)
+{
+    const plim__pass *p = b->p;
+    const plim__pvalue *x = &p->value[v];
+    reading r = {.head = p->n_cut > 0 && x->depth == p->n_cut, .stage = PLIM__NONE};
+    for (uint32_t u = b->use0[v]; u < b->use0[v + 1]; u++) {
+        const plim__stage *s = &p->stage[p->node[b->use[u]].stage];
+        if (s->depth != x->depth) r.head = true;
+        if (r.stage == PLIM__NONE) r.stage = p->node[b->use[u]].stage; /* nodes stand in the order in which they run */
+    }
+    return r;
+}
+
+static void add_reads(maker *b, uint32_t stage)
+{
+    for (uint32_t v = b->first_read[stage]; v != PLIM__NONE; v = b->next_read[v])
+        add_step(b->p, PLIM__STEP_READ, v, b->p->stage[stage].depth, b->p->stage[stage].post);
+}
+
+static void add_body_steps(maker *b, uint32_t d)
+{
+    plim__pass *p = b->p;
+    for (uint32_t v = 0; v < p->n_values; v++)
+        if (p->value[v].role == PLIM__ROLE_READ && p->value[v].depth == d && when_read(b, v).head) add_step(p, PLIM__STEP_READ, v, d, false);
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if (p->node[i].accumulates && p->node[i].acc_depth == d) add_step(p, PLIM__STEP_INIT, i, d, false);
+    for (uint32_t s = 0; s < p->n_stages; s++) {
+        const plim__stage *stage = &p->stage[s];
+        if (stage->post || stage->depth != d) continue;
+        add_reads(b, s);
+        add_step(p, PLIM__STEP_STAGE, s, d, false);
+        for (uint32_t i = stage->first; i < stage->first + stage->count; i++) add_writes(b, &p->node[i], d, false);
+    }
+}
+
+static void add_post_steps(maker *b, uint32_t d)
+{
+    plim__pass *p = b->p;
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const plim__pnode *x = &p->node[i];
+        if (x->post) continue;
+        if (x->accumulates && x->acc_depth == d) add_step(p, PLIM__STEP_MERGE, i, d, true);
+        if (x->accumulates ? x->acc_depth == d : d == 0) add_writes(b, x, d, true);
+    }
+    for (uint32_t s = 0; s < p->n_stages; s++) {
+        const plim__stage *stage = &p->stage[s];
+        if (!stage->post || stage->depth != d) continue;
+        add_reads(b, s);
+        add_step(p, PLIM__STEP_STAGE, s, d, true);
+        for (uint32_t i = stage->first; i < stage->first + stage->count; i++) add_writes(b, &p->node[i], d, true);
+    }
+}
+
+/* Lists of what is read right before each stage. */
+static void list_reads(maker *b)
+{
+    memset(b->first_read, 0xff, b->p->n_stages * sizeof *b->first_read);
+    for (uint32_t v = b->p->n_values; v-- > 0;) {
+        if (b->p->value[v].role != PLIM__ROLE_READ) continue;
+        const reading r = when_read(b, v);
+        if (r.head) continue;
+        b->next_read[v] = b->first_read[r.stage];
+        b->first_read[r.stage] = v;
+    }
+}
+
+static void add_steps(maker *b)
+{
+    for (uint32_t d = 0; d <= b->p->n_cut; d++) add_body_steps(b, d);
+    for (uint32_t d = b->p->n_cut + 1; d-- > 0;) add_post_steps(b, d);
+}
+
+/* The nodes that read each value, in order: counted one place too far to the right, so that filling in moves each to where it belongs. */
+static void index_uses(maker *b)
+{
+    const plim__pass *p = b->p;
+    for (uint32_t i = 0; i < p->n_operands; i++) b->use0[p->operand[i] + 2]++;
+    for (uint32_t v = 0; v < p->n_values; v++) b->use0[v + 2] += b->use0[v + 1];
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        for (uint32_t k = 0; k < b->g->node[p->node[i].node].n_in; k++) b->use[b->use0[p->operand[p->node[i].in0 + k] + 1]++] = i;
+}
+
+plim_status plim__pass_stages(plim__pass *p, const plim_plan *plan, const plim__frontier *f, const uint32_t *pnode, plim_error *err)
+{
+    const plim__alloc *a = &plan->alloc;
+    maker b = {.plan = plan, .g = plan->graph, .f = f, .pnode = pnode, .p = p};
+    b.use0 = plim__new(a, (uint64_t)p->n_values + 2, sizeof *b.use0, err);
+    b.use = plim__new(a, p->n_operands, sizeof *b.use, err);
+    b.first_read = plim__new(a, p->n_nodes, sizeof *b.first_read, err);
+    b.next_read = plim__new(a, p->n_values, sizeof *b.next_read, err);
+    const plim_status status = b.use0 && b.use && b.first_read && b.next_read ? PLIM_OK : PLIM_E_NOMEM;
+    if (status == PLIM_OK) {
+        index_uses(&b);
+        form_stages(&b);
+        list_reads(&b);
+        add_steps(&b);
+    }
+    plim__free(a, b.use0);
+    plim__free(a, b.use);
+    plim__free(a, b.first_read);
+    plim__free(a, b.next_read);
+    return status;
+}

@@ -1,0 +1,190 @@
+/* Convolution and pooling in plans: a small net and its gradients, written out by hand, in one piece and by plans picked at random among all that
+ * fit. Every plan gives what one piece gives. */
+#include "unit.h"
+
+#include "faulty_os.h"
+#include "ops/ops.h"
+#include "plan/plan.h"
+#include "programs.h"
+#include "run/run.h"
+
+#define RESULTS 4
+#define PLANS 12
+#define MOST_TILES 60 /* of a pass: more only cost time */
+
+static const program_input inputs[] = {
+    {.name = "x", PLIM_F32, {4, {3, 5, 23, 19}}, -1, 1},
+    {.name = "w1", PLIM_F32, {4, {8, 5, 3, 3}}, -1, 1},
+    {.name = "w2", PLIM_F32, {4, {16, 1, 3, 2}}, -1, 1},
+    {.name = "dy", PLIM_F32, {4, {3, 16, 6, 4}}, -1, 1},
+};
+enum { X, W1, W2, DY, INPUTS };
+
+static const plim__conv conv1 = {2, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1};
+static const plim__conv conv2 = {2, {2, 2}, {1, 1}, {1, 0}, {1, 0}, 8}; /* by depth, two outputs a channel */
+static const plim__pool pool = {.space = 2, .size = {3, 3}, .stride = {2, 2}, .dilation = {1, 1}, .before = {1, 1}, .after = {0, 0}};
+
+static int begin(void **state)
+{
+    if (files_begin(state)) return -1;
+    for (size_t i = 0; i < COUNT_OF(inputs); i++) program_input_write(&inputs[i]);
+    return 0;
+}
+
+/* y = conv2(pool(conv1(x))) and the gradients with respect to x, w1 and w2 that dy gives. */
+static plim_status fill(plim_graph *g, bool average, const plim__os *os, plim_error *err)
+{
+    uint32_t in[INPUTS], a, b, y, db, da, out[RESULTS];
+    plim__pool p = pool;
+    p.average = average;
+    for (uint32_t i = 0; i < INPUTS; i++) {
+        char name[64], buf[256];
+        plim__array_file f;
+        snprintf(name, sizeof name, "%s.npy", inputs[i].name);
+        PLIM_TRY(plim__array_open(&f, os, files_path(name), NULL, buf, sizeof buf, err));
+        PLIM_TRY(plim__graph_file(g, inputs[i].name, f.dtype, &f.shape, &f.source, &in[i], err));
+    }
+    PLIM_TRY(plim__op_conv(g, in[X], in[W1], &conv1, &a, err));
+    PLIM_TRY(plim__op_pool(g, a, &p, &b, err));
+    PLIM_TRY(plim__op_conv(g, b, in[W2], &conv2, &y, err));
+    const plim_shape bs = g->value[b].shape, w1 = g->value[in[W1]].shape, w2 = g->value[in[W2]].shape, xs = g->value[in[X]].shape;
+    PLIM_TRY(plim__op_conv_data(g, in[DY], in[W2], &conv2, &bs, &db, err));
+    PLIM_TRY(plim__op_conv_weights(g, b, in[DY], &conv2, &w2, &out[1], err));
+    PLIM_TRY(plim__op_pool_back(g, a, b, db, &p, &da, err));
+    PLIM_TRY(plim__op_conv_weights(g, in[X], da, &conv1, &w1, &out[2], err));
+    PLIM_TRY(plim__op_conv_data(g, da, in[W1], &conv1, &xs, &out[3], err));
+    out[0] = y;
+    for (uint32_t i = 0; i < RESULTS; i++) PLIM_TRY(plim__graph_output(g, out[i], "out", NULL, err));
+    return PLIM_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------------- plans */
+
+static uint32_t most_loops, passes_cut; /* what the plans looked like */
+
+static double by_loops(void *ctx, const plim__pass *p, double seconds)
+{
+    (void)ctx;
+    return p->n_cut + seconds * 1e-9;
+}
+
+/* A number that depends on the seed and on the pass, and on nothing else. */
+static double by_chance(void *ctx, const plim__pass *p, double seconds)
+{
+    (void)seconds;
+    uint64_t h = *(const uint64_t *)ctx, tiles = 1;
+    for (uint32_t l = 0; l < p->n_cut; l++) {
+        h ^= (uint64_t)p->loop[l].tile * 0x9e3779b97f4a7c15u + (uint64_t)p->loop[l].extent;
+        h = files_random(&h);
+        tiles *= (uint64_t)plim__loop_trips(&p->loop[l]);
+    }
+    return (tiles > MOST_TILES ? (double)tiles : 0) + (double)(files_random(&h) >> 11) * 0x1p-53;
+}
+
+/* Results of one plan, copied out; an empty one where the budget was too small. */
+typedef struct results {
+    uint64_t n[RESULTS];
+    float *data[RESULTS];
+} results;
+
+static void take(results *r, const plim_plan *plan)
+{
+    for (uint32_t i = 0; i < RESULTS; i++) {
+        plim_result one;
+        uint64_t bytes;
+        assert_int_equal(plim_plan_result(&one, plan, i, NULL), PLIM_OK);
+        assert_int_equal(plim_shape_bytes(&bytes, &one.shape, one.dtype, NULL), PLIM_OK);
+        r->n[i] = bytes / sizeof(float);
+        r->data[i] = malloc(bytes);
+        memcpy(r->data[i], one.data, bytes);
+    }
+    for (uint32_t i = 0; i < plan->n_passes; i++) {
+        passes_cut += plan->pass[i].n_cut > 0;
+        if (plan->pass[i].n_cut > most_loops) most_loops = plan->pass[i].n_cut;
+    }
+}
+
+static plim_status run(results *r, bool average, uint64_t memory, uint32_t threads, const plim__preference *prefer, plim_error *err)
+{
+    plim_graph *g;
+    plim_plan *plan = NULL;
+    faulty_os os;
+    faulty_init(&os);
+    *err = (plim_error){0};
+    *r = (results){0};
+    assert_int_equal(plim__graph_new(&g, (plim__alloc){0}, err), PLIM_OK);
+    if (fill(g, average, &os.table, err)) fail_msg("%s", err->message);
+    plim_settings set = plim_settings_default();
+    set.memory = memory;
+    set.threads = threads;
+    set.spill_dir = files_dir;
+    plim_status status = plim__plan_new_by(&plan, g, &set, &os.table, prefer, err);
+    if (status == PLIM_OK) status = plim_plan_check(plan, err);
+    if (status == PLIM_OK) status = plim_plan_run(plan, NULL, err);
+    if (status == PLIM_OK) take(r, plan);
+    plim_plan_free(&plan);
+    plim__graph_free(&g);
+    return status;
+}
+
+static void results_free(results *r)
+{
+    for (uint32_t i = 0; i < RESULTS; i++) free(r->data[i]);
+}
+
+static void compare(const results *got, const results *want, uint64_t memory)
+{
+    for (uint32_t k = 0; k < RESULTS; k++) {
+        double scale = 0;
+        assert_int_equal(got->n[k], want->n[k]);
+        for (uint64_t i = 0; i < want->n[k]; i++) scale = fmax(scale, fabs((double)want->data[k][i]));
+        assert_true(scale > 0);
+        for (uint64_t i = 0; i < want->n[k]; i++)
+            if (fabs((double)got->data[k][i] - (double)want->data[k][i]) > 1e-5 * scale)
+                fail_msg("budget %llu, result %u: element %llu is %g, in one piece %g", (unsigned long long)memory, k, (unsigned long long)i,
+                         (double)got->data[k][i], (double)want->data[k][i]);
+    }
+}
+
+static void check_plans(bool average)
+{
+    static const plim__preference in_one_piece = {.score = by_loops};
+    plim_error err;
+    results want, got;
+    uint64_t rng = 5;
+    if (run(&want, average, 1u << 30, 1, &in_one_piece, &err)) fail_msg("%s", err.message);
+    assert_int_equal(run(&got, average, 1, 1, NULL, &err), PLIM_E_BUDGET);
+    const uint64_t floor = err.need;
+    if (run(&got, average, floor, 1, NULL, &err)) fail_msg("at the floor: %s", err.message);
+    compare(&got, &want, floor);
+    results_free(&got);
+    for (int n = 0; n < PLANS; n++) {
+        uint64_t seed = files_random(&rng);
+        const plim__preference prefer = {.score = by_chance, .ctx = &seed};
+        const uint64_t memory = n % 2 ? 64u << 20 : floor + ((uint64_t)n << 14);
+        if (run(&got, average, memory, n % 4 == 1 ? 2 : 1, &prefer, &err)) fail_msg("budget %llu: %s", (unsigned long long)memory, err.message);
+        compare(&got, &want, memory);
+        results_free(&got);
+    }
+    results_free(&want);
+}
+
+static void test_largest(void **state)
+{
+    (void)state;
+    check_plans(false);
+}
+
+static void test_mean(void **state)
+{
+    (void)state;
+    check_plans(true);
+    assert_true(most_loops >= 2);
+    assert_true(passes_cut > PLANS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_largest), cmocka_unit_test(test_mean)};
+    return cmocka_run_group_tests(tests, begin, files_end);
+}
