@@ -1,5 +1,5 @@
-/* Any bytes as an ONNX model, through a system whose one file is the input. What is read is a model whose graph is whole: its ports and parameters are values, and
- * parameters lie inside the file. Whatever is known while reading is computed by the kernels, so these are driven, too. */
+/* Any bytes as an ONNX model, through a system whose one file is the input. What is read is a model whose graph is whole: its ports and
+ * parameters are values, and parameters lie inside the file. Whatever is known while reading is computed by the kernels, so these are driven, too. */
 #include "models/onnx.h"
 
 #include <errno.h>
@@ -39,7 +39,7 @@ static int in_stat(void *self, int fd, plim__stat *out)
     return 0;
 }
 
-/* Memory in proportion to the input, whatever the input says. */
+/* No single block of memory may be much larger than what a file of a few KiB can justify. */
 static void *bounded(void *ctx, void *old, size_t size)
 {
     (void)ctx;

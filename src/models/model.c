@@ -1,5 +1,5 @@
-/* A model is put together by a reader: layers, inputs, parameters and outputs in the order in which the file has them. The graph's tag is the number of
- * the current layer, so that every node knows whose it is. */
+/* A model is put together by a reader: layers, inputs, parameters and outputs in the order in which the file has them. The graph's tag is the
+ * number of the current layer, so that every node knows whose it is. */
 #include "models/model.h"
 #include "formats/array_file.h"
 
@@ -71,7 +71,8 @@ plim_status plim__model_unbound(plim__model *m, const char *name, plim_dtype dty
     return plim__graph_file(m->graph, name, dtype, shape, &source, v, err);
 }
 
-plim_status plim__model_input(plim__model *m, const char *name, plim_dtype dtype, const plim_shape *shape, int32_t batch_axis, uint32_t *v, plim_error *err)
+plim_status plim__model_input(plim__model *m, const char *name, plim_dtype dtype, const plim_shape *shape, int32_t batch_axis, uint32_t *v,
+                              plim_error *err)
 {
     PLIM_FAIL_IF(batch_axis >= (int32_t)shape->rank, err, PLIM_E_INVALID, "input '%.60s' has no dimension %d to be its batch", name, batch_axis);
     PLIM_TRY(plim__grow(&m->graph->alloc, (void **)&m->input, &m->cap_inputs, m->n_inputs + 1, sizeof *m->input, err));

@@ -1,8 +1,9 @@
 /* ONNX models: the import itself. See onnx.h for the parts.
  *
- * The nodes that the outputs need are lowered in the file's order, or, where that is not a topological order, as they become ready. A name stands for a
- * slot. An initializer enters the graph when a node first uses it: floats with a dimension as parameters that stay in their file, the rest as constants.
- * What is computed from constants and from shapes is known while reading (onnx_fold.c), so that shapes are numbers when the graph is built. */
+ * The nodes that the outputs need are lowered in the file's order, or, where that is not a topological order, as they become ready. A name
+ * stands for a slot. An initializer enters the graph when a node first uses it: floats with a dimension as parameters that stay in their file,
+ * the rest as constants. What is computed from constants and from shapes is known while reading (onnx_fold.c), so that shapes are numbers when
+ * the graph is built. */
 #include "core/dtype.h"
 #include "core/size.h"
 #include "formats/array_file.h"
@@ -77,7 +78,9 @@ static plim_status add_outputs(plim__onnx *x, uint32_t i, plim_error *err)
     const plim__onnx_node *n = &x->file.node[i];
     for (uint32_t j = 0; j < n->n_out; j++) {
         if (n->out[j][0] == 0) continue;
-        if (find(x, n->out[j])) return FAIL(x, PLIM_E_FORMAT, "node '%s' (%s): output '%s' is there already", show(label(n)).text, show(n->op).text, show(n->out[j]).text);
+        if (find(x, n->out[j]))
+            return FAIL(x, PLIM_E_FORMAT, "node '%s' (%s): output '%s' is there already", show(label(n)).text, show(n->op).text,
+                        show(n->out[j]).text);
         add(x, n->out[j])->maker = i;
     }
     return PLIM_OK;
@@ -234,7 +237,8 @@ static plim_status lower_call(plim__onnx *x, plim__onnx_call *c, plim_error *err
 {
     const plim__onnx_node *n = c->node;
     bool known, done = false;
-    PLIM_FAIL_IF(n->domain[0] && strcmp(n->domain, "ai.onnx") != 0, err, PLIM_E_UNSUPPORTED, "operators of domain '%s' are not supported", show(n->domain).text);
+    PLIM_FAIL_IF(n->domain[0] && strcmp(n->domain, "ai.onnx") != 0, err, PLIM_E_UNSUPPORTED, "operators of domain '%s' are not supported",
+                 show(n->domain).text);
     const plim__onnx_op *op = plim__onnx_op_of(n->op);
     PLIM_FAIL_IF(!op, err, PLIM_E_UNSUPPORTED, "this operator is not supported");
     PLIM_TRY(gather_inputs(x, c, &known, err));
@@ -407,7 +411,8 @@ static plim_status shape_of(plim__onnx *x, const plim__onnx_info *in, plim_shape
         if (dim->param && dim->param[0])
             return FAIL(x, PLIM_E_INVALID, "input '%s': dimension %u ('%s') has no size; give it with --dim %s=SIZE", show(in->name).text, d,
                         show(dim->param).text, show(dim->param).text);
-        return FAIL(x, PLIM_E_INVALID, "input '%s': dimension %u has no size; give it with --dim %s:%u=SIZE", show(in->name).text, d, show(in->name).text, d);
+        return FAIL(x, PLIM_E_INVALID, "input '%s': dimension %u has no size; give it with --dim %s:%u=SIZE", show(in->name).text, d,
+                    show(in->name).text, d);
     }
     return PLIM_OK;
 }
@@ -447,7 +452,8 @@ static plim_status add_inputs(plim__onnx *x, const walk *w, plim_error *err)
         plim__onnx_info *in = &x->file.input[i];
         read[i] = find(x, in->name)->input && is_read(x, w, in->name);
         if (!read[i]) continue;
-        if (in->rank > PLIM_MAX_RANK) return FAIL(x, PLIM_E_UNSUPPORTED, "input '%s' has %u dimensions; %d are supported", show(in->name).text, in->rank, PLIM_MAX_RANK);
+        if (in->rank > PLIM_MAX_RANK)
+            return FAIL(x, PLIM_E_UNSUPPORTED, "input '%s' has %u dimensions; %d are supported", show(in->name).text, in->rank, PLIM_MAX_RANK);
         if (first == PLIM__NONE) first = i;
         wanted++;
         if (in->rank == 0) continue;
@@ -505,7 +511,9 @@ static plim_status build(plim__onnx *x, plim_error *err)
     if (!w.node || !w.next || !w.state) return PLIM_E_NOMEM;
     for (uint32_t i = 0; i < x->file.n_outputs; i++) {
         const plim__onnx_slot *s = find(x, x->file.output[i].name);
-        if (!s) return FAIL(x, PLIM_E_FORMAT, "output '%s' is no node's output, no input of the graph and no initializer", show(x->file.output[i].name).text);
+        if (!s)
+            return FAIL(x, PLIM_E_FORMAT, "output '%s' is no node's output, no input of the graph and no initializer",
+                        show(x->file.output[i].name).text);
         if (s->maker != PLIM__NONE) PLIM_TRY(mark(x, &w, s->maker, err));
     }
     PLIM_TRY(add_inputs(x, &w, err));
@@ -529,7 +537,8 @@ static plim_status open_file(plim__onnx *x, const plim__os *os, const char *path
 plim_status plim__onnx_read_from(plim__model **out, const plim__os *os, const char *path, const plim__model_options *options, plim__alloc alloc,
                                  plim_error *err)
 {
-    plim__onnx x = {.arena = {.alloc = alloc}, .options = options};
+    static const plim__model_options none = {0};
+    plim__onnx x = {.arena = {.alloc = alloc}, .options = options ? options : &none};
     plim_status status;
     *out = NULL;
     x.wire = plim__new(&alloc, 1, sizeof *x.wire, err);

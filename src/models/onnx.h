@@ -138,7 +138,8 @@ plim_status plim__onnx_read_from(plim__model **out, const plim__os *os, const ch
 /* ---- onnx_tensor.c */
 /** The dtype of TensorProto.DataType `type`. */
 plim_status plim__onnx_dtype(int64_t type, plim_dtype *out, plim_error *err);
-/** Where the tensor's data lies, with its identity and strides; source->path is in the arena. PLIM_E_UNSUPPORTED where it lies nowhere as an array. */
+/** Where the tensor's data lies, with its identity and strides; source->path is in the arena.
+ *  PLIM_E_UNSUPPORTED where it lies nowhere as an array. */
 plim_status plim__onnx_source(plim__onnx *x, const plim__onnx_tensor *t, plim__source *source, plim_error *err);
 /** Reads the tensor's value. */
 plim_status plim__onnx_load(plim__onnx *x, const plim__onnx_tensor *t, const plim__onnx_host **out, plim_error *err);
@@ -208,7 +209,8 @@ const char *plim__onnx_text(const plim__onnx_call *c, const char *name, const ch
 /** Copies a list of at most `cap` integers; *n is 0 where there is none. */
 plim_status plim__onnx_ints(const plim__onnx_call *c, const char *name, int64_t *out, uint32_t cap, uint32_t *n, plim_error *err);
 /** A list that stands in attribute `name` or, in newer opsets, in input k. @param given  false: in neither */
-plim_status plim__onnx_ints_or_input(plim__onnx_call *c, const char *name, uint32_t k, int64_t *out, uint32_t cap, uint32_t *n, bool *given, plim_error *err);
+plim_status plim__onnx_ints_or_input(plim__onnx_call *c, const char *name, uint32_t k, int64_t *out, uint32_t cap, uint32_t *n, bool *given,
+                                     plim_error *err);
 /** "attribute <name> = <value>: not supported" */
 plim_status plim__onnx_refuse(const plim__onnx_call *c, const char *name, plim_error *err);
 /** The dimension that `axis` names, negatives from the end; `rank` itself where `end` allows it. */
@@ -239,14 +241,13 @@ plim_status plim__onnx_sum(plim__onnx_call *c, uint32_t x, uint32_t mask, bool k
 plim_status plim__onnx_evaluate(plim__onnx *x, const plim_graph *g, const uint32_t *v, uint32_t n, const plim__onnx_host **out, plim_error *err);
 
 /* ---- lowering functions, by file; onnx_ops.c has the table */
-#define PLIM__ONNX_LOWER(X)                                                                                                       \
-    X(elementwise) X(arith) X(divide) X(mod) X(power) X(variadic) X(where) X(clip) X(compare) X(isinf) X(cast) X(activation) X(prelu) X(celu)     \
-    X(thresholded) X(softmax) X(hardmax) X(identity) X(dropout) X(gemm) X(matmul) X(bitshift)                                        \
-    X(reshape) X(transpose) X(concat) X(split) X(slice) X(pad) X(gather) X(gather_elements) X(flatten) X(squeeze) X(unsqueeze) X(expand) X(tile)        \
-    X(shape) X(size) X(constant) X(constant_of_shape) X(range) X(onehot) X(trilu) X(depth_to_space) X(space_to_depth) X(eyelike)     \
-    X(reduce) X(argreduce) X(topk) X(cumsum)                                                                                          \
-    X(conv) X(conv_transpose) X(pool) X(global_pool) X(resize) X(lrn)                                                                \
-    X(batch_norm) X(layer_norm) X(instance_norm) X(group_norm) X(lp_norm) X(mvn)
+#define PLIM__ONNX_LOWER(X) \
+    X(elementwise) X(arith) X(divide) X(mod) X(power) X(variadic) X(where) X(clip) X(compare) X(isinf) X(cast) X(activation) X(prelu) \
+    X(celu) X(thresholded) X(softmax) X(hardmax) X(identity) X(dropout) X(gemm) X(matmul) X(bitshift) X(reshape) \
+    X(transpose) X(concat) X(split) X(slice) X(pad) X(gather) X(gather_elements) X(flatten) X(squeeze) X(unsqueeze) \
+    X(expand) X(tile) X(shape) X(size) X(constant) X(constant_of_shape) X(range) X(onehot) X(trilu) X(depth_to_space) \
+    X(space_to_depth) X(eyelike) X(reduce) X(argreduce) X(topk) X(cumsum) X(conv) X(conv_transpose) X(pool) X(global_pool) \
+    X(resize) X(lrn) X(batch_norm) X(layer_norm) X(instance_norm) X(group_norm) X(lp_norm) X(mvn)
 #define X(name) plim_status plim__onnx_lower_##name(plim__onnx_call *c, plim_error *err);
 PLIM__ONNX_LOWER(X)
 #undef X

@@ -29,8 +29,8 @@ static plim_status spatial(plim__onnx_call *c, const char *name, uint32_t space,
 /* Space, strides, dilations; the windows' sizes are `otherwise` where no attribute says them. */
 static plim_status window_of(plim__onnx_call *c, const plim_shape *x, const int64_t *otherwise, window *w, plim_error *err)
 {
-    PLIM_FAIL_IF(x->rank < 3 || x->rank > 5, err, PLIM_E_UNSUPPORTED, "an input of %u dimensions; samples, channels and one to three of space are supported",
-                 x->rank);
+    PLIM_FAIL_IF(x->rank < 3 || x->rank > 5, err, PLIM_E_UNSUPPORTED,
+                 "an input of %u dimensions; samples, channels and one to three of space are supported", x->rank);
     w->space = x->rank - 2;
     for (uint32_t d = 0; d < x->rank; d++) PLIM_FAIL_IF(x->dim[d] > EXTENT_MAX, err, PLIM_E_UNSUPPORTED, "dimension %u is too long", d);
     for (uint32_t d = 0; d < w->space; d++) w->in[d] = x->dim[2 + d];
@@ -43,8 +43,8 @@ static plim_status window_of(plim__onnx_call *c, const plim_shape *x, const int6
         PLIM_FAIL_IF(said && otherwise && w->size[d] != otherwise[d], err, PLIM_E_SHAPE, "kernel_shape has %lld where the weights have %lld",
                      (long long)w->size[d], (long long)otherwise[d]);
         if (otherwise) w->size[d] = otherwise[d];
-        PLIM_FAIL_IF(w->size[d] < 1 || w->size[d] > INT32_MAX || w->dilation[d] > INT32_MAX, err, PLIM_E_UNSUPPORTED, "a window of %lld, dilated by %lld",
-                     (long long)w->size[d], (long long)w->dilation[d]);
+        PLIM_FAIL_IF(w->size[d] < 1 || w->size[d] > INT32_MAX || w->dilation[d] > INT32_MAX, err, PLIM_E_UNSUPPORTED,
+                     "a window of %lld, dilated by %lld", (long long)w->size[d], (long long)w->dilation[d]);
     }
     return PLIM_OK;
 }
@@ -150,8 +150,8 @@ static plim_status transpose_window(plim__onnx_call *c, window *w, int64_t out[3
     PLIM_FAIL_IF(n != 0 && n != w->space && n != w->space + 2, err, PLIM_E_FORMAT, "attribute output_shape has %u numbers", n);
     PLIM_TRY(explicit_pads(c, w, err));
     for (uint32_t d = 0; d < w->space; d++) {
-        PLIM_FAIL_IF(w->stride[d] > INT32_MAX || w->in[d] > INT32_MAX, err, PLIM_E_UNSUPPORTED, "an extent of %lld by strides of %lld", (long long)w->in[d],
-                     (long long)w->stride[d]);
+        PLIM_FAIL_IF(w->stride[d] > INT32_MAX || w->in[d] > INT32_MAX, err, PLIM_E_UNSUPPORTED, "an extent of %lld by strides of %lld",
+                     (long long)w->in[d], (long long)w->stride[d]);
         const int64_t full = w->stride[d] * (w->in[d] - 1) + extra[d] + reach(w, d);
         out[d] = full - w->before[d] - w->after[d];
         if (n == 0 && !same) continue;
@@ -250,7 +250,8 @@ static plim_status resize_axis(plim__onnx_call *c, uint32_t rank, uint64_t i, ui
     int64_t axes[PLIM_MAX_RANK];
     uint32_t n_axes;
     PLIM_TRY(plim__onnx_ints(c, "axes", axes, PLIM_MAX_RANK, &n_axes, err));
-    PLIM_FAIL_IF(n != (n_axes ? n_axes : rank), err, PLIM_E_SHAPE, "%llu scales or sizes for %u dimensions", (unsigned long long)n, n_axes ? n_axes : rank);
+    PLIM_FAIL_IF(n != (n_axes ? n_axes : rank), err, PLIM_E_SHAPE, "%llu scales or sizes for %u dimensions", (unsigned long long)n,
+                 n_axes ? n_axes : rank);
     return plim__onnx_axis(n_axes ? axes[i] : (int64_t)i, rank, false, d, err);
 }
 
@@ -259,7 +260,10 @@ static plim_status resize_extents(plim__onnx_call *c, const plim_shape *s, uint3
     const plim__onnx_attr *a = plim__onnx_attr_of(c, "scales"); /* Upsample, opset 7 */
     const plim__onnx_host *scales = NULL, *sizes = NULL;
     uint32_t d;
-    for (d = 0; d < s->rank; d++) *r = (d ? *r : (resizing){0}), r->size[d] = s->dim[d], r->scale[d] = 1;
+    for (d = 0; d < s->rank; d++) {
+        r->size[d] = s->dim[d];
+        r->scale[d] = 1;
+    }
     if (plim__onnx_has(c, k_scales)) PLIM_TRY(plim__onnx_given(c, k_scales, "scales", &scales, err));
     if (plim__onnx_has(c, 3)) PLIM_TRY(plim__onnx_given(c, 3, "sizes", &sizes, err));
     for (uint32_t i = 0; a && i < a->n_floats; i++) {
@@ -287,7 +291,8 @@ static plim_status resize_how(plim__onnx_call *c, bool old, plim__resize *r, pli
         {"half_pixel", PLIM__RESIZE_HALF_PIXEL}, {"pytorch_half_pixel", PLIM__RESIZE_HALF_PIXEL}, {"asymmetric", PLIM__RESIZE_ASYMMETRIC},
         {"align_corners", PLIM__RESIZE_ALIGN_CORNERS}};
     static const char *const rounds[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
-    const char *mode = plim__onnx_text(c, "mode", "nearest"), *where = plim__onnx_text(c, "coordinate_transformation_mode", old ? "asymmetric" : "half_pixel");
+    const char *mode = plim__onnx_text(c, "mode", "nearest");
+    const char *where = plim__onnx_text(c, "coordinate_transformation_mode", old ? "asymmetric" : "half_pixel");
     const char *round = plim__onnx_text(c, "nearest_mode", old ? "floor" : "round_prefer_floor");
     uint32_t p = 0;
     r->mode = strcmp(mode, "nearest") == 0 ? PLIM__RESIZE_NEAREST : PLIM__RESIZE_LINEAR;
@@ -297,7 +302,8 @@ static plim_status resize_how(plim__onnx_call *c, bool old, plim__resize *r, pli
     while (r->round < 4 && strcmp(round, rounds[r->round]) != 0) r->round++;
     if (r->round == 4) return plim__onnx_refuse(c, "nearest_mode", err);
     if (plim__onnx_int(c, "antialias", 0)) return plim__onnx_refuse(c, "antialias", err);
-    if (strcmp(plim__onnx_text(c, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0) return plim__onnx_refuse(c, "keep_aspect_ratio_policy", err);
+    if (strcmp(plim__onnx_text(c, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0)
+        return plim__onnx_refuse(c, "keep_aspect_ratio_policy", err);
     r->where = places[p].where;
     for (uint32_t d = 0; d < r->space && p == 1; d++) /* PyTorch's differs for an extent of 1, of which it takes the first */
         PLIM_FAIL_IF(r->size[d] == 1, err, PLIM_E_UNSUPPORTED, "attribute coordinate_transformation_mode = pytorch_half_pixel with an extent of 1");

@@ -1,6 +1,6 @@
-/* Values that are known while reading. A node whose inputs are known is lowered into a graph of its own, and that graph is run here, each node in one call
- * over its whole loop nest: the kernels of a run are those of the import, so nothing is computed in two ways. Only small values come this far
- * (PLIM__ONNX_FOLD_BYTES); they are not tensor memory of a run. */
+/* Values that are known while reading. A node whose inputs are known is lowered into a graph of its own, and that graph is run here, each node
+ * in one call over its whole loop nest: the kernels of a run are those of the import, so nothing is computed in two ways. Only small values
+ * come this far (PLIM__ONNX_FOLD_BYTES); they are not tensor memory of a run. */
 #include "core/size.h"
 #include "graph/op.h"
 #include "models/onnx.h"

@@ -112,7 +112,8 @@ plim_status plim__onnx_lower_clip(plim__onnx_call *c, plim_error *err)
     PLIM_TRY(plim__onnx_in(c, 0, &v, err));
     for (uint32_t side = 0; side < 2; side++) {
         if (plim__onnx_has(c, 1 + side)) PLIM_TRY(plim__onnx_in(c, 1 + side, &bound, err));
-        else if (plim__onnx_attr_of(c, name[side])) PLIM_TRY(plim__onnx_constant(c, plim__onnx_type(c, v), plim__onnx_float(c, name[side], 0), &bound, err));
+        else if (plim__onnx_attr_of(c, name[side]))
+            PLIM_TRY(plim__onnx_constant(c, plim__onnx_type(c, v), plim__onnx_float(c, name[side], 0), &bound, err));
         else continue;
         PLIM_TRY(plim__onnx_ew2(c, side ? PLIM__EW_MINIMUM : PLIM__EW_MAXIMUM, v, bound, &v, err));
     }
@@ -158,8 +159,9 @@ plim_status plim__onnx_lower_bitshift(plim__onnx_call *c, plim_error *err)
 plim_status plim__onnx_lower_activation(plim__onnx_call *c, plim_error *err)
 {
     plim__activation how = (plim__activation)c->arg;
-    double a = plim__onnx_float(c, "alpha", how == PLIM__LEAKY_RELU ? 0.01 : how == PLIM__HARD_SIGMOID ? 0.2 : how == PLIM__SELU ? 1.67326319217681884765625 : 1);
-    double b = how == PLIM__SELU ? plim__onnx_float(c, "gamma", 1.05070102214813232421875) : plim__onnx_float(c, "beta", 0.5);
+    const double usual = how == PLIM__LEAKY_RELU ? 0.01 : how == PLIM__HARD_SIGMOID ? 0.2 : how == PLIM__SELU ? 1.67326319217681884765625 : 1;
+    const double a = plim__onnx_float(c, "alpha", usual);
+    const double b = how == PLIM__SELU ? plim__onnx_float(c, "gamma", 1.05070102214813232421875) : plim__onnx_float(c, "beta", 0.5);
     const char *approximate = plim__onnx_text(c, "approximate", "none");
     uint32_t x;
     if (how == PLIM__GELU && !strcmp(approximate, "tanh")) how = PLIM__GELU_TANH;

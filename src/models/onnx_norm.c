@@ -1,5 +1,5 @@
-/* Lowering: normalisations. Those with statistics in the model take batch statistics when the model is being trained, and then say what the statistics
- * become. */
+/* Lowering: normalisations. Those with statistics in the model take batch statistics when the model is being trained, and then say what the
+ * statistics become. */
 #include "core/dtype.h"
 #include "models/onnx.h"
 
@@ -46,7 +46,8 @@ plim_status plim__onnx_lower_batch_norm(plim__onnx_call *c, plim_error *err)
     for (uint32_t k = 0; k < 3; k++) PLIM_TRY(plim__onnx_in_float(c, k, &in[k], err));
     for (uint32_t k = 3; k < 5; k++) PLIM_TRY(statistic(c, k, &in[k], err));
     if (plim__onnx_int(c, "spatial", 1) != 1) return plim__onnx_refuse(c, "spatial", err);
-    PLIM_FAIL_IF(plim__onnx_shape(c, in[0]).rank < 2, err, PLIM_E_SHAPE, "an input of %u dimensions has no channels", plim__onnx_shape(c, in[0]).rank);
+    PLIM_FAIL_IF(plim__onnx_shape(c, in[0]).rank < 2, err, PLIM_E_SHAPE, "an input of %u dimensions has no channels",
+                 plim__onnx_shape(c, in[0]).rank);
     for (uint32_t k = 1; k < 5; k++) PLIM_TRY(plim__op_cast(c->g, in[k], plim__onnx_type(c, in[0]), &in[k], err));
     if (c->x->options->training || plim__onnx_int(c, "training_mode", 0)) return batch_norm_training(c, in, err);
     PLIM_TRY(plim__op_batch_norm(c->g, in[0], 1, in[1], in[2], in[3], in[4], plim__onnx_float(c, "epsilon", 1e-5), &v, err));
@@ -97,7 +98,8 @@ static plim_status group_norm(plim__onnx_call *c, uint32_t x, int64_t groups, ui
 static plim_status norm_operands(plim__onnx_call *c, uint32_t in[3], plim_error *err)
 {
     for (uint32_t k = 0; k < 3; k++) PLIM_TRY(plim__onnx_in_float(c, k, &in[k], err));
-    PLIM_FAIL_IF(plim__onnx_shape(c, in[0]).rank < 3, err, PLIM_E_SHAPE, "an input of %u dimensions has none of space", plim__onnx_shape(c, in[0]).rank);
+    PLIM_FAIL_IF(plim__onnx_shape(c, in[0]).rank < 3, err, PLIM_E_SHAPE, "an input of %u dimensions has none of space",
+                 plim__onnx_shape(c, in[0]).rank);
     return PLIM_OK;
 }
 

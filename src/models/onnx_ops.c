@@ -45,8 +45,8 @@ static const plim__onnx_op table[] = {
     {"Constant", plim__onnx_lower_constant, 0, 0, "value:t value_float:f value_floats:F value_int:i value_ints:I", 0, true},
     {"ConstantOfShape", plim__onnx_lower_constant_of_shape, 1, 1, "value:t", 0, true},
     {"Conv", plim__onnx_lower_conv, 2, 3, "auto_pad:s dilations:I group:i kernel_shape:I pads:I strides:I", 0, false},
-    {"ConvTranspose", plim__onnx_lower_conv_transpose, 2, 3, "auto_pad:s dilations:I group:i kernel_shape:I output_padding:I output_shape:I pads:I strides:I", 0,
-     false},
+    {"ConvTranspose", plim__onnx_lower_conv_transpose, 2, 3,
+     "auto_pad:s dilations:I group:i kernel_shape:I output_padding:I output_shape:I pads:I strides:I", 0, false},
     EW("Cos", COS),
     EW("Cosh", COSH),
     {"CumSum", plim__onnx_lower_cumsum, 2, 2, "exclusive:i reverse:i", 0, false},
@@ -216,7 +216,8 @@ plim_status plim__onnx_ints(const plim__onnx_call *c, const char *name, int64_t 
     return PLIM_OK;
 }
 
-plim_status plim__onnx_ints_or_input(plim__onnx_call *c, const char *name, uint32_t k, int64_t *out, uint32_t cap, uint32_t *n, bool *given, plim_error *err)
+plim_status plim__onnx_ints_or_input(plim__onnx_call *c, const char *name, uint32_t k, int64_t *out, uint32_t cap, uint32_t *n, bool *given,
+                                     plim_error *err)
 {
     const bool attr = plim__onnx_attr_of(c, name) != NULL;
     *given = attr || plim__onnx_has(c, k);
@@ -298,8 +299,10 @@ plim_status plim__onnx_given_ints(plim__onnx_call *c, uint32_t k, const char *wh
 {
     const plim__onnx_host *h;
     PLIM_TRY(plim__onnx_given(c, k, what, &h, err));
-    PLIM_FAIL_IF(plim__dtype_is_float(h->dtype), err, PLIM_E_TYPE, "input %u (%s) is of %s, where integers are needed", k, what, plim_dtype_name(h->dtype));
-    PLIM_FAIL_IF(h->count > cap, err, PLIM_E_FORMAT, "input %u (%s) has %llu numbers, at most %u are expected", k, what, (unsigned long long)h->count, cap);
+    PLIM_FAIL_IF(plim__dtype_is_float(h->dtype), err, PLIM_E_TYPE, "input %u (%s) is of %s, where integers are needed", k, what,
+                 plim_dtype_name(h->dtype));
+    PLIM_FAIL_IF(h->count > cap, err, PLIM_E_FORMAT, "input %u (%s) has %llu numbers, at most %u are expected", k, what,
+                 (unsigned long long)h->count, cap);
     *n = (uint32_t)h->count;
     for (uint32_t i = 0; i < *n; i++) out[i] = plim__onnx_integer(h, i);
     return PLIM_OK;
@@ -328,7 +331,8 @@ plim_status plim__onnx_ew(plim__onnx_call *c, plim__ew fn, const uint32_t *in, u
     const uint32_t typed = fn == PLIM__EW_WHERE ? 1 : 0; /* where's first operand is a condition */
     const plim_dtype t = plim__onnx_type(c, in[typed]);
     for (uint32_t k = typed; k < n; k++)
-        PLIM_FAIL_IF(plim__onnx_type(c, in[k]) != t, err, PLIM_E_TYPE, "operands of %s and %s", plim_dtype_name(t), plim_dtype_name(plim__onnx_type(c, in[k])));
+        PLIM_FAIL_IF(plim__onnx_type(c, in[k]) != t, err, PLIM_E_TYPE, "operands of %s and %s", plim_dtype_name(t),
+                     plim_dtype_name(plim__onnx_type(c, in[k])));
     const plim__ew_class cls = plim__ew_class_of(fn);
     const bool truth = cls == PLIM__EW_COMPARE || cls == PLIM__EW_LOGIC || cls == PLIM__EW_TEST;
     return plim__op_elementwise(c->g, fn, plim__dtype_compute(t), truth ? PLIM_BOOL : t, in, n, v, err);

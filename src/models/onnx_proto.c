@@ -121,7 +121,8 @@ static plim_status message(decoder *d, const plim__wire_field *f, const char *ki
 }
 
 /* One or, packed, many integers: `add` for each. */
-static plim_status integers(decoder *d, const plim__wire_field *f, plim_status (*add)(decoder *, void *, int64_t, plim_error *), void *into, plim_error *err)
+static plim_status integers(decoder *d, const plim__wire_field *f, plim_status (*add)(decoder *, void *, int64_t, plim_error *), void *into,
+                            plim_error *err)
 {
     if (f->type == PLIM__WIRE_VARINT) return add(d, into, (int64_t)f->value, err);
     if (f->type != PLIM__WIRE_BYTES) return plim__wire_fail(d->w, f, err, "is not a list of integers");
@@ -238,8 +239,8 @@ static plim_status attr_tensor(decoder *d, plim__onnx_attr *a, const plim__wire_
 static plim_status attr_field(decoder *d, void *into, const plim__wire_field *f, plim_error *err)
 {
     plim__onnx_attr *a = into;
-    static const uint8_t implied[] = {[2] = PLIM__ONNX_FLOAT, [3] = PLIM__ONNX_INT, [4] = PLIM__ONNX_STRING, [5] = PLIM__ONNX_TENSOR, [6] = PLIM__ONNX_GRAPH,
-                                      [7] = PLIM__ONNX_FLOATS, [8] = PLIM__ONNX_INTS};
+    static const uint8_t implied[] = {[2] = PLIM__ONNX_FLOAT, [3] = PLIM__ONNX_INT, [4] = PLIM__ONNX_STRING, [5] = PLIM__ONNX_TENSOR,
+                                      [6] = PLIM__ONNX_GRAPH, [7] = PLIM__ONNX_FLOATS, [8] = PLIM__ONNX_INTS};
     if (f->number < sizeof implied && implied[f->number] && a->type == PLIM__ONNX_NONE) a->type = implied[f->number];
     float one = 0;
     int64_t n = 0;

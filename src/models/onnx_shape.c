@@ -122,12 +122,14 @@ plim_status plim__onnx_lower_range(plim__onnx_call *c, plim_error *err)
     static const char *const name[] = {"start", "limit", "delta"};
     for (uint32_t k = 0; k < 3; k++) {
         PLIM_TRY(plim__onnx_given(c, k, name[k], &in[k], err));
-        PLIM_FAIL_IF(in[k]->count != 1 || in[k]->dtype != in[0]->dtype, err, PLIM_E_FORMAT, "input %u (%s) is not a scalar of the others' dtype", k, name[k]);
+        PLIM_FAIL_IF(in[k]->count != 1 || in[k]->dtype != in[0]->dtype, err, PLIM_E_FORMAT, "input %u (%s) is not a scalar of the others' dtype", k,
+                     name[k]);
     }
     const double start = plim__onnx_number(in[0], 0), limit = plim__onnx_number(in[1], 0), delta = plim__onnx_number(in[2], 0);
     PLIM_FAIL_IF(delta == 0, err, PLIM_E_FORMAT, "delta is 0");
     const double n = fmax(ceil((limit - start) / delta), 0);
-    PLIM_FAIL_IF(!(n <= (double)(PLIM__ONNX_ASK_BYTES / 8)), err, PLIM_E_UNSUPPORTED, "%g elements are too many to be known when the model is read", n);
+    PLIM_FAIL_IF(!(n <= (double)(PLIM__ONNX_ASK_BYTES / 8)), err, PLIM_E_UNSUPPORTED, "%g elements are too many to be known when the model is read",
+                 n);
     plim__onnx_host *h;
     PLIM_TRY(plim__onnx_host_new(c->x, in[0]->dtype, &(plim_shape){.rank = 1, .dim = {(int64_t)n}}, &h, err));
     for (uint64_t i = 0; i < h->count; i++) {
@@ -161,7 +163,8 @@ plim_status plim__onnx_lower_reshape(plim__onnx_call *c, plim_error *err)
     const plim_shape s = plim__onnx_shape(c, x);
     PLIM_TRY(plim__onnx_given_ints(c, 1, "shape", to.dim, PLIM_MAX_RANK, &to.rank, err));
     for (uint32_t d = 0; d < to.rank; d++) {
-        PLIM_FAIL_IF(to.dim[d] < -1 || (to.dim[d] == -1 && open >= 0), err, PLIM_E_SHAPE, "dimension %u of the shape is %lld", d, (long long)to.dim[d]);
+        PLIM_FAIL_IF(to.dim[d] < -1 || (to.dim[d] == -1 && open >= 0), err, PLIM_E_SHAPE, "dimension %u of the shape is %lld", d,
+                     (long long)to.dim[d]);
         if (to.dim[d] == 0 && !plim__onnx_int(c, "allowzero", 0)) {
             PLIM_FAIL_IF(d >= s.rank, err, PLIM_E_SHAPE, "dimension %u of the shape is to be that of the input, which has %u dimensions", d, s.rank);
             to.dim[d] = s.dim[d];
@@ -593,9 +596,11 @@ plim_status plim__onnx_lower_depth_to_space(plim__onnx_call *c, plim_error *err)
     plim_shape s;
     if (!depth_first && strcmp(mode, "CRD") != 0) return plim__onnx_refuse(c, "mode", err);
     PLIM_TRY(blocks(c, &x, &s, &b, err));
-    PLIM_FAIL_IF(s.dim[1] % (b * b) != 0, err, PLIM_E_SHAPE, "%lld channels are no multiple of the block size %lld squared", (long long)s.dim[1], (long long)b);
+    PLIM_FAIL_IF(s.dim[1] % (b * b) != 0, err, PLIM_E_SHAPE, "%lld channels are no multiple of the block size %lld squared", (long long)s.dim[1],
+                 (long long)b);
     const int64_t left = s.dim[1] / (b * b);
-    const plim_shape apart = depth_first ? (plim_shape){6, {s.dim[0], b, b, left, s.dim[2], s.dim[3]}} : (plim_shape){6, {s.dim[0], left, b, b, s.dim[2], s.dim[3]}};
+    const plim_shape apart = depth_first ? (plim_shape){6, {s.dim[0], b, b, left, s.dim[2], s.dim[3]}}
+                                         : (plim_shape){6, {s.dim[0], left, b, b, s.dim[2], s.dim[3]}};
     PLIM_TRY(plim__op_reshape(c->g, x, &apart, &x, err));
     PLIM_TRY(plim__op_transpose(c->g, x, depth_first ? dcr : crd, &x, err));
     return plim__op_reshape(c->g, x, &(plim_shape){4, {s.dim[0], left, s.dim[2] * b, s.dim[3] * b}}, &c->out[0], err);

@@ -1,5 +1,5 @@
-/* A tensor's data. Fixed-width data (raw_data, float_data, double_data, external files) stays where it is: a source says where. What an op has to know while
- * the graph is built is read; so is what protobuf packs as varints, which is no array in the file. */
+/* A tensor's data. Fixed-width data (raw_data, float_data, double_data, external files) stays where it is: a source says where. What an op has
+ * to know while the graph is built is read; so is what protobuf packs as varints, which is no array in the file. */
 #include "core/dtype.h"
 #include "core/size.h"
 #include "formats/array_file.h"
@@ -133,7 +133,8 @@ static plim_status external_source(plim__onnx *x, const plim__onnx_tensor *t, ui
     if (t->ext_offset) PLIM_TRY(decimal(x, t, "offset", t->ext_offset, &s->offset, err));
     if (t->ext_length) PLIM_TRY(decimal(x, t, "length", t->ext_length, &length, err));
     if (length != bytes)
-        return TENSOR_FAIL(x, t, PLIM_E_FORMAT, "external data of %llu bytes; its shape needs %llu", (unsigned long long)length, (unsigned long long)bytes);
+        return TENSOR_FAIL(x, t, PLIM_E_FORMAT, "external data of %llu bytes; its shape needs %llu", (unsigned long long)length,
+                           (unsigned long long)bytes);
     char *full = beside(x, t->location, err);
     if (!full) return PLIM_E_NOMEM;
     PLIM_TRY(look_at(x, t, full, err));
@@ -158,8 +159,9 @@ plim_status plim__onnx_source(plim__onnx *x, const plim__onnx_tensor *t, plim__s
     }
     if (t->external) return external_source(x, t, bytes, s, err);
     if (!is_array(t->field, dtype) && bytes > 0)
-        return TENSOR_FAIL(x, t, t->field ? PLIM_E_UNSUPPORTED : PLIM_E_FORMAT, t->field ? "%s in field %u is no array in the file; save it as raw_data"
-                           : "%s without data (field %u)", plim_dtype_name(dtype), t->field);
+        return TENSOR_FAIL(x, t, t->field ? PLIM_E_UNSUPPORTED : PLIM_E_FORMAT,
+                           t->field ? "%s in field %u is no array in the file; save it as raw_data" : "%s without data (field %u)",
+                           plim_dtype_name(dtype), t->field);
     if (t->bytes != bytes)
         return TENSOR_FAIL(x, t, PLIM_E_FORMAT, "%llu bytes of data at byte %llu; its shape needs %llu", (unsigned long long)t->bytes,
                            (unsigned long long)t->offset, (unsigned long long)bytes);
@@ -215,7 +217,8 @@ static plim_status read_packed(plim__onnx *x, const plim__onnx_tensor *t, plim__
         memcpy((uint8_t *)h->data + n++ * size, &value, size); /* little-endian: the low bytes come first */
     }
     if (n != h->count || at != t->offset + t->bytes)
-        return TENSOR_FAIL(x, t, PLIM_E_FORMAT, "%s than the %llu elements of its shape", n < h->count ? "fewer" : "more", (unsigned long long)h->count);
+        return TENSOR_FAIL(x, t, PLIM_E_FORMAT, "%s than the %llu elements of its shape", n < h->count ? "fewer" : "more",
+                           (unsigned long long)h->count);
     return PLIM_OK;
 }
 

@@ -43,13 +43,14 @@ plim_status plim__wire_varint(plim__wire *w, uint64_t *at, uint64_t end, uint64_
             return PLIM_OK;
         }
     }
-    return plim__array_fail(err, PLIM_E_FORMAT, w->path, start, "the number at byte %llu of a %s has more than ten bytes", (unsigned long long)start, w->message);
+    return plim__array_fail(err, PLIM_E_FORMAT, w->path, start, "the number at byte %llu of a %s has more than ten bytes", (unsigned long long)start,
+                            w->message);
 }
 
 plim_status plim__wire_fail(const plim__wire *w, const plim__wire_field *f, plim_error *err, const char *what)
 {
-    return plim__array_fail(err, PLIM_E_FORMAT, w->path, f->offset, "field %u of a %s, byte %llu, %s", f->number, w->message, (unsigned long long)f->offset,
-                            what);
+    return plim__array_fail(err, PLIM_E_FORMAT, w->path, f->offset, "field %u of a %s, byte %llu, %s", f->number, w->message,
+                            (unsigned long long)f->offset, what);
 }
 
 static plim_status fixed(plim__wire *w, plim__wire_field *f, uint64_t n, plim_error *err)
@@ -85,8 +86,10 @@ plim_status plim__wire_next(plim__wire *w, plim__wire_field *f, bool *more, plim
         f->offset = w->at;
         f->bytes = n;
         if (n > w->end - w->at)
-            return plim__array_fail(err, PLIM_E_FORMAT, w->path, f->offset, "field %u of a %s, byte %llu, says that it has %llu bytes; %llu are there",
-                                    f->number, w->message, (unsigned long long)f->offset, (unsigned long long)n, (unsigned long long)(w->end - w->at));
+            return plim__array_fail(err, PLIM_E_FORMAT, w->path, f->offset,
+                                    "field %u of a %s, byte %llu, says that it has %llu bytes; %llu are there",
+                                    f->number, w->message, (unsigned long long)f->offset, (unsigned long long)n,
+                                    (unsigned long long)(w->end - w->at));
         w->at += n;
         return PLIM_OK;
     }

@@ -146,7 +146,10 @@ static inline void onnx_node(pb *graph, const char *op, const char *in, const ch
 
 static inline void onnx_init(pb *graph, pb tensor) { pb_message(graph, 5, &tensor); }
 
-static inline void onnx_init_f32(pb *graph, const char *name, const char *dims, uint32_t n, const float *v) { onnx_init(graph, tensor_raw(name, ONNX_F32, dims, v, n * sizeof *v)); }
+static inline void onnx_init_f32(pb *graph, const char *name, const char *dims, uint32_t n, const float *v)
+{
+    onnx_init(graph, tensor_raw(name, ONNX_F32, dims, v, n * sizeof *v));
+}
 
 static inline void onnx_init_i64(pb *graph, const char *name, uint32_t n, const int64_t *v)
 {

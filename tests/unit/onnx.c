@@ -19,7 +19,8 @@ static void refused(const char *file, const plim__model_options *options, plim_s
     plim__model *m = NULL;
     plim_error err = {0};
     const plim_status status = plim__onnx_read(&m, files_path(file), options, (plim__alloc){0}, &err);
-    if (status != code || !strstr(err.message, expected)) fail_msg("%s '%s' is not %s '%s'", plim_status_name(status), err.message, plim_status_name(code), expected);
+    if (status != code || !strstr(err.message, expected))
+        fail_msg("%s '%s' is not %s '%s'", plim_status_name(status), err.message, plim_status_name(code), expected);
     assert_null(m);
 }
 
@@ -192,7 +193,8 @@ static void test_shape_arithmetic(void **state)
     gives(m, in6, 6, (const float[]){-1, -2, -3, -4, -5, -6});
     plim__model_free(&m);
     refused("m.onnx", &plain, PLIM_E_INVALID, "input 'x': dimension 2 ('height') has no size; give it with --dim height=SIZE");
-    refused("m.onnx", &(plim__model_options){.dim = &(plim__dim_binding){"width", 1}, .n_dims = 1}, PLIM_E_INVALID, "no input has a dimension 'width'");
+    refused("m.onnx", &(plim__model_options){.dim = &(plim__dim_binding){"width", 1}, .n_dims = 1}, PLIM_E_INVALID,
+            "no input has a dimension 'width'");
 }
 
 /* A fixed batch of 1 is replaced, in a fixed shape as well. */
@@ -320,7 +322,8 @@ static void test_order(void **state)
 static void test_constants(void **state)
 {
     (void)state;
-    pb g = {0}, a = {0}, half = tensor_head("half", ONNX_F16, ""), ints = tensor_head("ints", ONNX_I32, "2"), more = tensor_head("more", ONNX_F64, "2");
+    pb g = {0}, a = {0}, half = tensor_head("half", ONNX_F16, ""), ints = tensor_head("ints", ONNX_I32, "2");
+    pb more = tensor_head("more", ONNX_F64, "2");
     pb_int(&half, 5, 0x3800);
     pb_bytes(&ints, 5, "\x03\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11);
     pb_bytes(&more, 10, (const double[]){0.25, 8}, 16);
@@ -520,12 +523,40 @@ static void test_read_errors(void **state)
     }
 }
 
+/* Which reader is asked follows from the content, not from the name. */
+static void test_dispatch(void **state)
+{
+    (void)state;
+    static const struct { const char *bytes; size_t n; plim_status code; const char *says; } heads[] = {
+        {"", 0, PLIM_E_FORMAT, "an empty file is no model"},
+        {"\x08\x08", 2, PLIM_E_FORMAT, "not an ONNX model"},
+        {" {\"class_name\": \"Nonsense\"}", 28, PLIM_E_FORMAT, "'config' is missing"},
+    };
+    plim__model *m = NULL;
+    for (size_t i = 0; i < COUNT_OF(heads); i++) {
+        plim_error err = {0};
+        files_write("model", heads[i].bytes, heads[i].n);
+        const plim_status status = plim__model_read(&m, files_path("model"), &plain, (plim__alloc){0}, &err);
+        if (status != heads[i].code || !strstr(err.message, heads[i].says)) fail_msg("%s '%s'", plim_status_name(status), err.message);
+        assert_null(m);
+    }
+    test_parameters(NULL);
+    assert_int_equal(plim__model_read(&m, files_path("m.onnx"), NULL, (plim__alloc){0}, NULL), PLIM_OK);
+    plim__model_free(&m);
+}
+
 /* -------------------------------------------------------------------------------------------------------- known networks */
 
 static const struct { const char *name, *out, *out4; uint32_t convs; } light[] = {
-    {"bvlc_alexnet", "[1,1000]", "[4,1000]", 5},       {"densenet121", "[1,1000,1,1]", "[4,1000,1,1]", 121}, {"inception_v1", "[1,1000]", "[4,1000]", 57},
-    {"inception_v2", "[1,1000]", "[4,1000]", 69},      {"resnet50", "[1,1000]", "[4,1000]", 53},             {"shufflenet", "[1,1000]", "[4,1000]", 49},
-    {"squeezenet", "[1,1000,1,1]", "[4,1000,1,1]", 26}, {"vgg19", "[1,1000]", "[4,1000]", 16},               {"zfnet512", "[1,1000]", "[4,1000]", 5},
+    {"bvlc_alexnet", "[1,1000]", "[4,1000]", 5},
+    {"densenet121", "[1,1000,1,1]", "[4,1000,1,1]", 121},
+    {"inception_v1", "[1,1000]", "[4,1000]", 57},
+    {"inception_v2", "[1,1000]", "[4,1000]", 69},
+    {"resnet50", "[1,1000]", "[4,1000]", 53},
+    {"shufflenet", "[1,1000]", "[4,1000]", 49},
+    {"squeezenet", "[1,1000,1,1]", "[4,1000,1,1]", 26},
+    {"vgg19", "[1,1000]", "[4,1000]", 16},
+    {"zfnet512", "[1,1000]", "[4,1000]", 5},
 };
 
 static void test_light(void **state)
@@ -559,10 +590,23 @@ static void test_light(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parameters),  cmocka_unit_test(test_external),  cmocka_unit_test(test_statistics), cmocka_unit_test(test_shape_arithmetic),
-        cmocka_unit_test(test_batch),       cmocka_unit_test(test_opsets),    cmocka_unit_test(test_softmax),    cmocka_unit_test(test_order),
-        cmocka_unit_test(test_constants),   cmocka_unit_test(test_bad_nodes), cmocka_unit_test(test_cycle),      cmocka_unit_test(test_bad_tensors),
-        cmocka_unit_test(test_bad_files),   cmocka_unit_test(test_cut),       cmocka_unit_test(test_no_memory),  cmocka_unit_test(test_read_errors),
+        cmocka_unit_test(test_parameters),
+        cmocka_unit_test(test_external),
+        cmocka_unit_test(test_statistics),
+        cmocka_unit_test(test_shape_arithmetic),
+        cmocka_unit_test(test_batch),
+        cmocka_unit_test(test_opsets),
+        cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_constants),
+        cmocka_unit_test(test_bad_nodes),
+        cmocka_unit_test(test_cycle),
+        cmocka_unit_test(test_bad_tensors),
+        cmocka_unit_test(test_bad_files),
+        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_read_errors),
+        cmocka_unit_test(test_dispatch),
         cmocka_unit_test(test_light),
     };
     return cmocka_run_group_tests_name("onnx", tests, files_begin, files_end);
