@@ -38,7 +38,7 @@ class Machine:
     """The limit, the cache, and where files are."""
 
     def __init__(self, args):
-        self.folder, self.memory = args.folder, args.memory
+        self.folder, self.memory, self.patience = args.folder, args.memory, args.patience
         self.binary = {"plimsoll": args.plimsoll, "floor": args.floor, "make": args.make_array}
         self.limited = self.cgroup("make", str(self.memory)) is not None and self.cgroup("remove", self.made) is not None
         if not self.limited:
@@ -75,12 +75,20 @@ class Machine:
 
         before = time.perf_counter()
         child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=enter)
-        out, err = child.communicate()
+        late = False
+        try:
+            out, err = child.communicate(timeout=self.patience)
+        except subprocess.TimeoutExpired:
+            late = True
+            child.kill()
+            out, err = child.communicate()
         seconds = time.perf_counter() - before
         peak, killed = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024, False
         if group:
             peak, killed = int(self.cgroup("peak", group)), self.cgroup("killed", group) == "yes"
             self.cgroup("remove", group)
+        if late:
+            return None, peak, f"> {self.patience} s"
         if killed:
             return None, peak, "killed"
         if child.returncode:
@@ -214,6 +222,7 @@ def main():
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--cases", default=",".join(CASES), help="a comma-separated part of: " + ", ".join(CASES))
     p.add_argument("--contestants", default=",".join(CONTESTANTS))
+    p.add_argument("--patience", type=int, default=300, help="seconds after which a contestant is stopped")
     p.add_argument("--memory", type=int, default=1 << 30, help="bytes of the cgroup, and our budget")
     p.add_argument("--folder", default=os.environ.get("BENCH_DIR", "bench-data"))
     for name in ("plimsoll", "floor", "make-array"):

@@ -46,7 +46,7 @@ for file in "$@"; do
         { worst = $1; if ($2 > slowest) slowest = $2 }
         END {
             bad = capacity && worst > capacity
-            printf "%-20s %8d %14d %14d %7.3f%% %4.2f-%.2f%s\n", name, n, worst, bound, 100 * (worst - bound) / bound, seconds, slowest, bad ? "   ABOVE ITS CAPACITY" : ""
+            printf "%-20s %8d %14.0f %14.0f %7.3f%% %4.2f-%.2f%s\n", name, n, worst, bound, 100 * (worst - bound) / bound, seconds, slowest, bad ? "   ABOVE ITS CAPACITY" : ""
             exit bad
         }' || status=1
 done
