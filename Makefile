@@ -44,7 +44,7 @@ asan: ## every test under AddressSanitizer and UndefinedBehaviorSanitizer
 tsan: ## every test under ThreadSanitizer, with the plain thread pool
 	$(call configure,build-tsan,-Dbuildtype=debugoptimized -Ddebug_level=2 -Db_sanitize=thread -Db_lundef=false -Dpthread_pool=true)
 	@ninja -C build-tsan -j $(JOBS) --quiet
-	@OMP_NUM_THREADS=1 TSAN_OPTIONS=halt_on_error=1 tests/run build-tsan
+	@OMP_NUM_THREADS=1 TSAN_OPTIONS=halt_on_error=1:suppressions=$(CURDIR)/tests/tsan.supp tests/run build-tsan
 
 fuzz: ## run every fuzz target for FUZZ_SECONDS each (clang)
 	@scripts/setup.sh fuzz

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,24 +101,30 @@ static inline bool files_python(const char *script)
 /* A real system whose n-th pread or pwrite, counted from 0, and all later ones give `error` (0: a short count). */
 typedef struct failing_os {
     plim__os table;
-    int64_t reads_left, writes_left; /* negative: never fails */
+    _Atomic int64_t reads_left, writes_left; /* negative: never fails */
     int error;
     bool short_counts; /* every transfer moves one byte only */
 } failing_os;
 
+/* Takes one of what is left. @return there was none: the call fails */
+static inline bool failing_now(_Atomic int64_t *left)
+{
+    int64_t n = *left;
+    while (n > 0 && !atomic_compare_exchange_weak(left, &n, n - 1)) {}
+    return n == 0;
+}
+
 static inline int64_t failing_pread(void *self, int fd, void *buf, uint64_t n, uint64_t off)
 {
     failing_os *f = self;
-    if (f->reads_left == 0) return f->error;
-    if (f->reads_left > 0) f->reads_left--;
+    if (failing_now(&f->reads_left)) return f->error;
     return plim__os_linux.pread(plim__os_linux.self, fd, buf, f->short_counts && n > 1 ? 1 : n, off);
 }
 
 static inline int64_t failing_pwrite(void *self, int fd, const void *buf, uint64_t n, uint64_t off)
 {
     failing_os *f = self;
-    if (f->writes_left == 0) return f->error;
-    if (f->writes_left > 0) f->writes_left--;
+    if (failing_now(&f->writes_left)) return f->error;
     return plim__os_linux.pwrite(plim__os_linux.self, fd, buf, f->short_counts && n > 1 ? 1 : n, off);
 }
 
