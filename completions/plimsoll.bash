@@ -10,8 +10,10 @@ _plimsoll() {
     case $prev in
     --memory) COMPREPLY=($(compgen -W "256M 512M 1G 2G 4G 8G 50% 80%" -- "$cur")); return ;;
     --allow) COMPREPLY=($(compgen -W "f16 bf16 int8" -- "$cur")); return ;;
+    --train) COMPREPLY=($(compgen -W "sgd momentum nesterov adam adamw rmsprop" -- "$cur")); return ;;
+    --loss) COMPREPLY=($(compgen -W "mse mae bce bce-logits ce ce-logits sparse-ce sparse-ce-logits" -- "$cur")); return ;;
     --spill) COMPREPLY=($(compgen -d -- "$cur")); return ;;
-    --threads) return ;;
+    --threads | --batch | --dim | --why) return ;;
     esac
     if [[ $cur == -* ]]; then
         COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" "${COMP_WORDS[1]}" --help 2>/dev/null | grep -oE '^ +(-., )?--[a-z-]+|^  -[a-z] ' | grep -oE -- '--?[a-z-]+')" -- "$cur"))

@@ -163,6 +163,8 @@ typedef struct plim_progress {
 
 typedef struct plim_settings {
     uint64_t memory;       /**< budget for the whole process; 0: what the machine can give (plim_limits_read) */
+    uint64_t baseline;     /**< what the process has beside a plan's memory; 0: what this one has when the plan is made. Given, plans of several
+                                programs are alike, whatever is left in this process from those before */
     uint32_t threads;      /**< 0: the CPUs this process may use */
     const char *spill_dir; /**< where values that do not fit may go; NULL: nothing is spilled */
     uint32_t seconds_max;  /**< for searches; 0: default */
@@ -290,6 +292,100 @@ typedef struct plim_result {
 
 PLIM_API uint32_t plim_plan_result_count(const plim_plan *plan);
 PLIM_API plim_status plim_plan_result(plim_result *out, const plim_plan *plan, uint32_t index, plim_error *err);
+
+/* ------------------------------------------------------------------------------------------------- models */
+
+/** A model from a file, as it runs once or is trained for one step, to be planned before a machine is found for it:
+ *
+ *     plim_model_options how = {.batch = 256, .optimizer = "adam"};
+ *     if (plim_model_new(&model, "model.onnx", &how, &set, &err) == PLIM_OK &&
+ *         plim_model_plan(&plan, model, &set, &err) == PLIM_OK)
+ *         printf("%llu bytes\n", (unsigned long long)plim_plan_facts(plan)->planned_peak_bytes);
+ *     plim_plan_free(&plan);
+ *     plim_model_free(&model);
+ *
+ * Such a plan says everything that a plan of a program says. It cannot be run: no data are bound to the model's inputs. */
+typedef struct plim_model plim_model;
+
+/** A symbolic dimension of a model and what it is to be. */
+typedef struct plim_dim {
+    const char *name;
+    int64_t value;
+} plim_dim;
+
+typedef struct plim_model_options {
+    int64_t batch;       /**< samples at a time; 0: as the file says, 1 where it does not */
+    const plim_dim *dim; /**< by name, for formats that name their dimensions */
+    uint32_t n_dims;
+    const char *optimizer; /**< a step of training by "sgd", "momentum", "nesterov", "adam", "adamw" or "rmsprop"; NULL: inference */
+    const char *loss; /**< "mse", "mae", "bce", "bce-logits", "ce", "ce-logits", "sparse-ce", "sparse-ce-logits"; NULL: "mse" */
+} plim_model_options;
+
+/** Reads a model by its content: ONNX, or Keras (.keras, .h5, the JSON of an architecture). Reads no weights.
+ *  @param options  not kept; NULL: inference as the file says */
+PLIM_API plim_status plim_model_new(plim_model **out, const char *path, const plim_model_options *options, const plim_settings *set,
+                                    plim_error *err);
+PLIM_API void plim_model_free(plim_model **model);
+
+/** What the memory of a layer is made of. Views (reshapes, transposes, broadcasts) have none of their own. */
+typedef struct plim_layer {
+    char name[96]; /**< "" for layer 0: inputs, and what belongs to no layer */
+    char kind[32]; /**< as the model's format calls it: Conv2D, BatchNormalization */
+    uint64_t parameters; /**< numbers, those that are not trained included */
+    uint64_t parameter_bytes;
+    uint64_t gradient_bytes;  /**< of the parameters */
+    uint64_t state_bytes;     /**< what the optimizer keeps */
+    uint64_t made_bytes;      /**< what its forward nodes make; of layer 0: the inputs, too */
+    uint64_t saved_bytes;     /**< that of it which the backward pass reads */
+    uint64_t workspace_bytes; /**< in a plan: the most private memory of a stage that works for the layer */
+} plim_layer;
+
+typedef struct plim_model_info {
+    char name[96];
+    bool training;
+    char optimizer[16], loss[24]; /**< "" in inference */
+    int64_t batch;      /**< samples at a time; 0: no input counts samples */
+    uint32_t n_layers;  /**< the one that stands for no layer included, and the loss */
+    uint32_t n_nodes;
+    plim_layer total;   /**< sums; workspace_bytes is 0 */
+    uint64_t plain_bytes; /**< what keeping everything would take, as eager frameworks do: parameters, gradients, optimizer state, and the most
+                               bytes of values alive at one node, in the model's order, each value whole */
+    char plain_at[160];   /**< that node: "conv2d backward" */
+} plim_model_info;
+
+PLIM_API plim_status plim_model_describe(plim_model_info *out, const plim_model *model, plim_error *err);
+/** @param out   plim_model_info.n_layers of them; layer 0 stands for what belongs to no layer
+ *  @param plan  of this model, for workspace_bytes; NULL: they are 0 */
+PLIM_API plim_status plim_model_layers(plim_layer *out, uint32_t n, const plim_model *model, const plim_plan *plan, plim_error *err);
+
+/** Something that a layer makes, and who keeps it alive. Nodes are numbered from 1 in the model's order. */
+typedef struct plim_kept {
+    char name[64];
+    plim_dtype dtype;
+    plim_shape shape;
+    uint64_t bytes;
+    uint32_t made_at;
+    uint32_t readers;   /**< nodes that read it, or a view of it */
+    uint32_t kept_until; /**< the last of them; made_at where there is none */
+    char by_layer[96];  /**< whose node that is */
+    char by_op[32];
+    char direction[12]; /**< "forward", "backward", "update"; "result": it is an output, and so kept to the end */
+    char held[128];     /**< in the plan: whole, by tiles, in a file ...; "" without a plan */
+} plim_kept;
+
+/** What layer `layer` makes and others, or its own gradient, read. @param n  how many there are; at most `cap` are written */
+PLIM_API plim_status plim_model_kept(plim_kept *out, uint32_t cap, uint32_t *n, const plim_model *model, const plim_plan *plan, uint32_t layer,
+                                     plim_error *err);
+
+/** Plans the model inside the budget, as plim_plan_new does a program. @param model  must outlive the plan */
+PLIM_API plim_status plim_model_plan(plim_plan **out, const plim_model *model, const plim_settings *set, plim_error *err);
+
+/** The largest batch, `most` at most, that has a plan inside set->memory: it has one, and one more has none (or is more than `most`). Every
+ *  try reads the model again and plans it. With set->seconds_max no try begins after that time: then it fits, but may not be the largest.
+ *  @param options  its batch is not looked at
+ *  @param err      on PLIM_E_BUDGET, which says that not even one sample fits, err->need is the budget that one needs */
+PLIM_API plim_status plim_model_largest_batch(int64_t *out, const char *path, const plim_model_options *options, int64_t most,
+                                              const plim_settings *set, plim_error *err);
 
 /* ------------------------------------------------------------------------------------------------- packing */
 

@@ -115,5 +115,6 @@ int plim_cli_size(int argc, char **argv);
 int plim_cli_doctor(int argc, char **argv);
 int plim_cli_eval(int argc, char **argv);
 int plim_cli_pack(int argc, char **argv);
+int plim_cli_plan(int argc, char **argv);
 
 #endif

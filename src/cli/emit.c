@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { LABEL_WIDTH = 18 };
@@ -29,6 +30,75 @@ plim__json *plim__emit_json(plim__emit *e)
     return e->is_json ? &e->json : NULL;
 }
 
+/* ---- tables as text ---- */
+
+/* Columns of terminal that a text takes: bytes that continue a UTF-8 character take none. */
+static int width_of(const char *text)
+{
+    int n = 0;
+    for (; *text; text++) n += (*text & 0xc0) != 0x80;
+    return n;
+}
+
+static void table_row(const plim__emit *e, const char *(*text)(const plim__emit *, uint32_t row, uint32_t col), uint32_t row)
+{
+    uint32_t last = 0;
+    for (uint32_t c = 0; c < e->n_columns; c++)
+        if (e->column[c].title) last = c;
+    for (uint32_t c = 0; c <= last; c++) {
+        if (!e->column[c].title) continue;
+        const char *cell = text(e, row, c);
+        const int pad = e->width[c] - width_of(cell);
+        const bool right = e->column[c].right;
+        fprintf(e->out, "%*s%s%*s", right ? pad : 0, "", cell, right || c == last ? 0 : pad, "");
+        fputs(c == last ? "\n" : "  ", e->out);
+    }
+}
+
+static const char *title_text(const plim__emit *e, uint32_t row, uint32_t col)
+{
+    (void)row;
+    return e->column[col].title;
+}
+
+static const char *cell_text(const plim__emit *e, uint32_t row, uint32_t col)
+{
+    return e->cell[row][col];
+}
+
+/* Writes the rows that wait, below the header unless that is there already, and forgets them. */
+static void write_rows(plim__emit *e)
+{
+    for (uint32_t c = 0; c < e->n_columns; c++) {
+        if (!e->column[c].title) continue;
+        int *width = &e->width[c];
+        if (!e->headed) *width = width_of(e->column[c].title);
+        for (uint32_t r = 0; r < e->n_rows; r++) {
+            const int w = width_of(e->cell[r][c]);
+            if (w > *width) *width = w;
+        }
+    }
+    if (!e->headed && e->n_rows) table_row(e, title_text, 0);
+    for (uint32_t r = 0; r < e->n_rows; r++) table_row(e, cell_text, r);
+    e->headed = true;
+    e->n_rows = 0;
+}
+
+/* Room for one more row: more memory, or else that of the rows so far. */
+static void row_room(plim__emit *e)
+{
+    if (e->n_rows < e->cap_rows) return;
+    const uint32_t cap = e->cap_rows < 32 ? 32 : 2 * e->cap_rows;
+    void *more = realloc(e->cell == e->one ? NULL : e->cell, cap * sizeof *e->cell);
+    if (!more) {
+        write_rows(e);
+        return;
+    }
+    if (e->cell == e->one) memcpy(more, e->one, sizeof e->one);
+    e->cell = more;
+    e->cap_rows = cap;
+}
+
 /* ---- one fact: where it goes ---- */
 
 /* The key to write the next JSON value under. @return false when it is not written as JSON */
@@ -51,10 +121,8 @@ static void cell_done(plim__emit *e)
 static void cell_begin(plim__emit *e)
 {
     if (!e->column || e->at) return;
-    if (e->is_json)
-        plim__json_short_object(&e->json, NULL);
-    else
-        assert(e->n_rows < PLIM__EMIT_ROWS);
+    if (e->is_json) plim__json_short_object(&e->json, NULL);
+    else row_room(e);
 }
 
 static void text_value(plim__emit *e, const char *label, const char *value)
@@ -155,60 +223,17 @@ void plim__emit_table(plim__emit *e, const char *key, const plim__emit_column *c
     e->column = column;
     e->n_columns = n;
     e->at = e->n_rows = 0;
-}
-
-/* Columns of terminal that a text takes: bytes that continue a UTF-8 character take none. */
-static int width_of(const char *text)
-{
-    int n = 0;
-    for (; *text; text++) n += (*text & 0xc0) != 0x80;
-    return n;
-}
-
-static void table_row(const plim__emit *e, const int *width, const char *(*text)(const plim__emit *, uint32_t row, uint32_t col), uint32_t row)
-{
-    uint32_t last = 0;
-    for (uint32_t c = 0; c < e->n_columns; c++)
-        if (e->column[c].title) last = c;
-    for (uint32_t c = 0; c <= last; c++) {
-        if (!e->column[c].title) continue;
-        const char *cell = text(e, row, c);
-        const int pad = width[c] - width_of(cell);
-        const bool right = e->column[c].right;
-        fprintf(e->out, "%*s%s%*s", right ? pad : 0, "", cell, right || c == last ? 0 : pad, "");
-        fputs(c == last ? "\n" : "  ", e->out);
-    }
-}
-
-static const char *title_text(const plim__emit *e, uint32_t row, uint32_t col)
-{
-    (void)row;
-    return e->column[col].title;
-}
-
-static const char *cell_text(const plim__emit *e, uint32_t row, uint32_t col)
-{
-    return e->cell[row][col];
+    e->cell = e->one;
+    e->cap_rows = 1;
+    e->headed = false;
 }
 
 void plim__emit_table_end(plim__emit *e)
 {
     assert(e->column && e->at == 0);
-    if (e->is_json) {
-        plim__json_end(&e->json);
-        e->column = NULL;
-        return;
-    }
-    int width[PLIM__EMIT_COLUMNS] = {0};
-    for (uint32_t c = 0; c < e->n_columns; c++) {
-        if (!e->column[c].title) continue;
-        width[c] = width_of(e->column[c].title);
-        for (uint32_t r = 0; r < e->n_rows; r++) {
-            const int w = width_of(e->cell[r][c]);
-            if (w > width[c]) width[c] = w;
-        }
-    }
-    if (e->n_rows) table_row(e, width, title_text, 0);
-    for (uint32_t r = 0; r < e->n_rows; r++) table_row(e, width, cell_text, r);
+    if (e->is_json) plim__json_end(&e->json);
+    else write_rows(e);
+    if (e->cell != e->one) free(e->cell);
+    e->cell = NULL;
     e->column = NULL;
 }

@@ -15,7 +15,7 @@
 #include "cli/json.h"
 #include "plimsoll/plimsoll.h"
 
-enum { PLIM__EMIT_COLUMNS = 8, PLIM__EMIT_ROWS = 64, PLIM__EMIT_CELL = 176 };
+enum { PLIM__EMIT_COLUMNS = 12, PLIM__EMIT_CELL = 176 };
 
 typedef struct plim__emit_column {
     const char *key;   /* in the row's JSON object; NULL: text only */
@@ -29,8 +29,13 @@ typedef struct plim__emit {
     plim__json json;
     /* the table that is open, if any */
     const plim__emit_column *column;
-    uint32_t n_columns, at, n_rows;
-    char cell[PLIM__EMIT_ROWS][PLIM__EMIT_COLUMNS][PLIM__EMIT_CELL];
+    uint32_t n_columns, at;
+    /* its rows as text, which wait until all widths are known; freed at its end */
+    char (*cell)[PLIM__EMIT_COLUMNS][PLIM__EMIT_CELL];
+    uint32_t n_rows, cap_rows;
+    char one[1][PLIM__EMIT_COLUMNS][PLIM__EMIT_CELL]; /* the first row, and the only one where memory is refused */
+    bool headed;                                      /* the header line is written */
+    int width[PLIM__EMIT_COLUMNS];
 } plim__emit;
 
 /** Opens the object; `verb` becomes its first key. */
@@ -47,7 +52,8 @@ void plim__emit_bool(plim__emit *e, const char *key, const char *label, bool val
 /** Text: "[384,192]"; JSON: a list of numbers. */
 void plim__emit_shape(plim__emit *e, const char *key, const char *label, const plim_shape *shape);
 
-/** A list of objects. Until plim__emit_table_end each call above fills the next cell; key and label come from the column. */
+/** A list of objects. Until plim__emit_table_end each call above fills the next cell; key and label come from the column. Where there is no
+ *  memory for more rows, those so far are written at once. */
 void plim__emit_table(plim__emit *e, const char *key, const plim__emit_column *column, uint32_t n);
 void plim__emit_table_end(plim__emit *e);
 

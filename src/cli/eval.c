@@ -1,11 +1,12 @@
 /* plimsoll eval: an expression over array files, inside a budget. stdout carries the result, stderr what was planned and what was measured. */
 #include "cli/cli.h"
+#include "cli/plan_facts.h"
 #include "cli/print_array.h"
 
 #include <signal.h>
 #include <string.h>
 
-enum { BINDINGS_MAX = 256, DUMP_MAX = 1 << 16 };
+enum { BINDINGS_MAX = 256 };
 
 typedef struct job {
     const char *text;
@@ -90,73 +91,13 @@ static void mark_raw(job *j)
 
 /* ------------------------------------------------------------------------------------------------- report */
 
-static void emit_moves(plim__emit *e, const plim_facts *f)
-{
-    static const plim__emit_column columns[] = {
-        {"kind", "move", false}, {"what", "what", false}, {"parts", "parts", true}, {"saves_bytes", "saves", true}, {"costs_seconds", NULL, true},
-    };
-    plim__emit_table(e, "moves", columns, 5);
-    for (uint32_t i = 0; i < f->n_moves; i++) {
-        plim__emit_string(e, NULL, NULL, f->move[i].kind);
-        plim__emit_string(e, NULL, NULL, f->move[i].what);
-        plim__emit_count(e, NULL, NULL, f->move[i].parts);
-        plim__emit_bytes(e, NULL, NULL, f->move[i].saves_bytes);
-        plim__emit_number(e, NULL, NULL, "%.2f s", f->move[i].costs_seconds);
-    }
-    plim__emit_table_end(e);
-}
-
-static void emit_peak_json(plim__json *j, const plim_facts *f)
-{
-    plim__json_object(j, "peak");
-    plim__json_string(j, "step", f->peak_step);
-    plim__json_list(j, "values");
-    for (uint32_t i = 0; i < f->n_peak; i++) {
-        const plim_peak_value *v = &f->peak[i];
-        plim__json_short_object(j, NULL);
-        plim__json_string(j, "name", v->name);
-        plim__json_short_list(j, "shape");
-        for (uint32_t d = 0; d < v->shape.rank; d++) plim__json_int(j, NULL, v->shape.dim[d]);
-        plim__json_end(j);
-        plim__json_string(j, "dtype", plim_dtype_name(v->dtype));
-        plim__json_uint(j, "bytes", v->bytes);
-        plim__json_string(j, "why", v->why);
-        plim__json_end(j);
-    }
-    plim__json_end(j);
-    plim__json_end(j);
-}
-
-static void emit_peak_text(plim__emit *e, const plim_facts *f)
-{
-    plim__emit_line(e, "memory is highest at %s:\n", f->peak_step);
-    for (uint32_t i = 0; i < f->n_peak && i < 5; i++) {
-        const plim_peak_value *v = &f->peak[i];
-        char bytes[32], shape[160];
-        plim__emit_line(e, "  %9s  %s %s%s, %s\n", plim_bytes_format(bytes, sizeof bytes, v->bytes), v->name, v->shape.rank ? plim_dtype_name(v->dtype) : "",
-                        v->shape.rank ? plim_shape_format(shape, sizeof shape, &v->shape) : "", v->why);
-    }
-}
-
 static void emit_plan(plim__emit *e, const plim_facts *f)
 {
-    plim__emit_bytes(e, "budget_bytes", "budget", f->budget_bytes);
-    plim__emit_bool(e, "fits", NULL, f->fits);
-    plim__emit_bytes(e, "planned_peak_bytes", "planned peak", f->planned_peak_bytes);
-    plim__emit_bytes(e, "baseline_bytes", "  process", f->baseline_bytes);
-    plim__emit_bytes(e, "extras_bytes", "  stacks, code", f->extras_bytes);
-    plim__emit_bytes(e, "arena_bytes", "  arena", f->arena_bytes);
-    plim__emit_bytes(e, "arena_bound_bytes", NULL, f->arena_bound_bytes);
-    plim__emit_bytes(e, "reserve_bytes", "left to the kernel", f->reserve_bytes);
-    plim__emit_bytes(e, "floor_bytes", "smallest budget", f->floor_bytes);
-    plim__emit_count(e, "passes", "passes over the largest input", f->passes);
-    plim__emit_bytes(e, "planned_read_bytes", "to read", f->read_bytes);
-    plim__emit_bytes(e, "planned_write_bytes", "to write", f->write_bytes);
+    plim__emit_budget(e, f);
     plim__emit_number(e, "planned_seconds", "estimated", "%.2f s", f->planned_seconds);
     plim__emit_number(e, "plan_seconds", "planned in", "%.4f s", f->plan_seconds);
-    if (f->n_moves || plim__emit_json(e)) emit_moves(e, f);
-    if (plim__emit_json(e)) emit_peak_json(plim__emit_json(e), f);
-    else emit_peak_text(e, f);
+    plim__emit_moves(e, f);
+    plim__emit_peak(e, f);
 }
 
 static void emit_run(plim__emit *e, const plim_run_facts *r)
@@ -171,7 +112,7 @@ static void emit_outputs(plim__emit *e, const plim_plan *plan)
 {
     static const plim__emit_column columns[] = {{"name", "output", false}, {"path", "file", false}, {"shape", "shape", false}, {"dtype", "dtype", false}};
     plim__emit_table(e, "outputs", columns, 4);
-    for (uint32_t i = 0; i < plim_plan_result_count(plan) && i < PLIM__EMIT_ROWS; i++) {
+    for (uint32_t i = 0; i < plim_plan_result_count(plan); i++) {
         plim_result r;
         if (plim_plan_result(&r, plan, i, NULL)) continue;
         plim__emit_string(e, NULL, NULL, r.name);
@@ -205,13 +146,6 @@ static void print_results(const plim_plan *plan)
     }
 }
 
-static void show_schedule(const plim_plan *plan)
-{
-    static char text[DUMP_MAX];
-    plim_plan_dump(plan, text, sizeof text);
-    fputs(text, stderr);
-}
-
 /* ---------------------------------------------------------------------------------------------------- run */
 
 static int run_job(job *j, plim__cli_shared *shared)
@@ -226,7 +160,7 @@ static int run_job(job *j, plim__cli_shared *shared)
     plim_status status = plim_program_new(&prog, j->text, j->in, j->n_in, j->out, j->n_out, &shared->set, &err);
     if (status == PLIM_OK) status = plim_plan_new(&plan, prog, &shared->set, &err);
     plim_run_facts run = {0};
-    if (status == PLIM_OK && j->show_plan) show_schedule(plan);
+    if (status == PLIM_OK && j->show_plan) plim__cli_schedule(plan);
     if (status == PLIM_OK && !shared->plan_only) status = plim_plan_run(plan, &run, &err);
     plim__cli_bar_end(&bar);
     if (status == PLIM_OK && (shared->json || !shared->quiet)) {

@@ -15,6 +15,7 @@ static const verb verbs[] = {
     {"size", plim_cli_size, "bytes of a tensor, whether it fits here, and which limit says no"},
     {"doctor", plim_cli_doctor, "every limit that applies to this process, what is free, disk and compute speed"},
     {"eval", plim_cli_eval, "an expression over array files of any size, inside a budget"},
+    {"plan", plim_cli_plan, "how much memory a model needs to run or to be trained, layer by layer, and what would make it fit"},
     {"pack", plim_cli_pack, "static offsets for a set of lifetimes, with the proven gap to the lower bound"},
 };
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { TENSORS_MAX = PLIM__EMIT_ROWS };
+enum { TENSORS_MAX = 64 };
 
 typedef struct tensor {
     const char *text;

@@ -193,17 +193,7 @@ plim_status plim__lower_index(plim__lower *l, const plim__item *base, uint32_t f
 
 plim_status plim__lower_slice(plim__lower *l, uint32_t x, uint32_t axis, int64_t start, int64_t step, int64_t count, uint32_t *v)
 {
-    const plim_shape s = plim__shape_of(l, x);
-    int64_t starts[PLIM_MAX_RANK] = {0}, steps[PLIM_MAX_RANK], counts[PLIM_MAX_RANK];
-    for (uint32_t d = 0; d < s.rank; d++) {
-        steps[d] = 1;
-        counts[d] = s.dim[d];
-    }
-    starts[axis] = start;
-    steps[axis] = step;
-    counts[axis] = count;
-    *v = x;
-    return start == 0 && step == 1 && count == s.dim[axis] ? PLIM_OK : plim__op_slice(l->g, x, starts, steps, counts, v, l->err);
+    return plim__op_slice_axis(l->g, x, axis, start, step, count, v, l->err);
 }
 
 /* ----------------------------------------------------------------------------------------- attributes */

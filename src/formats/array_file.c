@@ -37,6 +37,27 @@ plim_status plim__array_fail(plim_error *err, plim_status code, const char *path
     return code;
 }
 
+plim_status plim__file_open(int *out, plim__stat *stat, const plim__os *os, const char *path, plim_error *err)
+{
+    const int fd = os->open(os->self, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+    if (fd < 0) return plim__os_fail(fd, "open", path, 0, err);
+    const int code = os->stat(os->self, fd, stat);
+    plim_status status = PLIM_OK;
+    if (code < 0) status = plim__os_fail(code, "stat", path, 0, err);
+    else if (!stat->regular) status = plim__array_fail(err, PLIM_E_INVALID, path, 0, "not a regular file");
+    if (status != PLIM_OK) os->close(os->self, fd);
+    else *out = fd;
+    return status;
+}
+
+void plim__source_identify(plim__source *s, const plim__stat *stat)
+{
+    s->file_bytes = stat->size;
+    s->inode = stat->inode;
+    s->device = stat->device;
+    s->mtime_ns = stat->mtime_ns;
+}
+
 plim_status plim__array_read(const plim__os *os, int fd, void *buf, uint64_t n, uint64_t off, const char *path, plim_error *err)
 {
     for (uint64_t done = 0; done < n;) {
@@ -79,23 +100,7 @@ static plim_status split_path(const char *path, bool raw, char *buf, size_t size
 static plim_status file_open(opened *f, const plim__os *os, const char *path, const char *member, plim_error *err)
 {
     *f = (opened){.os = os, .path = path, .member = member};
-    /* O_NONBLOCK: a pipe without a writer is to be refused, not waited for. */
-    f->fd = os->open(os->self, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
-    if (f->fd < 0) return plim__os_fail(f->fd, "open", path, 0, err);
-    const int code = os->stat(os->self, f->fd, &f->stat);
-    plim_status status = PLIM_OK;
-    if (code < 0) status = plim__os_fail(code, "stat", path, 0, err);
-    else if (!f->stat.regular) status = plim__array_fail(err, PLIM_E_INVALID, path, 0, "not a regular file");
-    if (status != PLIM_OK) os->close(os->self, f->fd);
-    return status;
-}
-
-static void source_identify(plim__source *s, const plim__stat *st)
-{
-    s->file_bytes = st->size;
-    s->inode = st->inode;
-    s->device = st->device;
-    s->mtime_ns = st->mtime_ns;
+    return plim__file_open(&f->fd, &f->stat, os, path, err);
 }
 
 static plim_status read_npy(plim__array_file *out, const opened *f, uint64_t base, uint64_t end, plim_error *err)
@@ -167,7 +172,7 @@ plim_status plim__array_open(plim__array_file *out, const plim__os *os, const ch
     os->close(os->self, f.fd);
     if (status != PLIM_OK) return status;
     found.source.path = path_buf;
-    source_identify(&found.source, &f.stat);
+    plim__source_identify(&found.source, &f.stat);
     *out = found;
     return PLIM_OK;
 }
@@ -221,7 +226,7 @@ static plim_status unpack_member(plim__array_file *out, const opened *f, int dst
     plim__stat st;
     const int code = f->os->stat(f->os->self, dst, &st);
     if (code < 0) return plim__os_fail(code, "stat the scratch file for", f->path, 0, err);
-    source_identify(&found.source, &st);
+    plim__source_identify(&found.source, &st);
     *out = found;
     return PLIM_OK;
 }

@@ -50,6 +50,10 @@ plim_status plim__array_unpack(plim__array_file *out, const plim__os *os, const 
 /** Fails with "<path>: <message>" and err->offset = `offset`. */
 plim_status plim__array_fail(plim_error *err, plim_status code, const char *path, uint64_t offset, const char *fmt, ...)
     __attribute__((format(printf, 5, 6), cold));
+/** Opens a regular file for reading; a pipe without a writer is refused, not waited for. @param fd  the caller's to close */
+plim_status plim__file_open(int *fd, plim__stat *stat, const plim__os *os, const char *path, plim_error *err);
+/** What a later reader recognises the file by. */
+void plim__source_identify(plim__source *s, const plim__stat *stat);
 /** Reads n bytes at `off` or fails: PLIM_E_FORMAT where the file ends before, though its size promised them. */
 plim_status plim__array_read(const plim__os *os, int fd, void *buf, uint64_t n, uint64_t off, const char *path, plim_error *err);
 /** Checks that dtype, shape and source.offset describe something that a file of `file_bytes` bytes holds, and sets the strides. */

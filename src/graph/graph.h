@@ -63,7 +63,7 @@ typedef struct plim__state {
 typedef struct plim__output {
     uint32_t value;
     char name[48];
-    char *path;     /* NULL: kept in memory */
+    char *path;     /* NULL: kept in memory; "": goes to a file that is not known yet, enough for a plan */
     uint32_t count; /* output that says how many rows of this one hold data (its shape is a bound), or PLIM__NONE */
     bool hidden;    /* such a count: needed by the run, not shown as a result */
 } plim__output;

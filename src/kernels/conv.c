@@ -1,6 +1,7 @@
 #include "kernels/conv.h"
 
 #include "core/dtype.h"
+#include "kernels/convert.h"
 #include "kernels/gemm.h"
 #include "kernels/strided.h"
 #include "os/os.h"
@@ -39,13 +40,7 @@ typedef struct job {
 
 static plim__range box(const plim__view *v, uint32_t d) { return (plim__range){v->lo[d], v->lo[d] + v->n[d]}; }
 
-static const plim__conv_lanes *lanes_for(plim_dtype t)
-{
-#ifdef PLIM_KERNELS_V3
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &plim__conv_lanes_v3[t == PLIM_F64];
-#endif
-    return &plim__conv_lanes_base[t == PLIM_F64];
-}
+static const plim__conv_lanes *lanes_for(plim_dtype t) { return &PLIM__BEST(plim__conv_lanes)[t == PLIM_F64]; }
 
 /* -------------------------------------------------------------------------------------------------- places */
 

@@ -32,10 +32,7 @@ plim__convert_loop plim__convert_find(plim_dtype dst, plim_dtype src)
 {
     PLIM_ASSERT(dst < PLIM_DTYPE_COUNT && src < PLIM_DTYPE_COUNT);
     if (dst == src) return NULL;
-#if defined(PLIM_KERNELS_V3)
-    if (plim__cpu_has_v3()) return plim__convert_find_v3(dst, src);
-#endif
-    return plim__convert_find_base(dst, src);
+    return PLIM__BEST(plim__convert_find)(dst, src);
 }
 
 void plim__convert(void *dst, plim_dtype dst_dtype, const void *src, plim_dtype src_dtype, uint64_t n)

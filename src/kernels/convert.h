@@ -12,6 +12,12 @@ plim__convert_loop plim__convert_find(plim_dtype dst, plim_dtype src);
 
 /** This CPU runs what was compiled for x86-64-v3 (AVX2, FMA, F16C, BMI2). False on other architectures. */
 bool plim__cpu_has_v3(void);
+/** Of what was compiled twice, `name`_base and `name`_v3, that which this CPU runs best. */
+#ifdef PLIM_KERNELS_V3
+#define PLIM__BEST(name) (plim__cpu_has_v3() ? name##_v3 : name##_base)
+#else
+#define PLIM__BEST(name) (name##_base)
+#endif
 
 /* One table per instruction set; convert_loops.inc makes both. */
 plim__convert_loop plim__convert_find_base(plim_dtype dst, plim_dtype src);

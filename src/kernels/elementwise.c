@@ -175,13 +175,7 @@ static plim__ew simplify_power(const plim__view *exponent, plim_dtype compute)
     return PLIM__EW_POW;
 }
 
-static plim__ew_loop find_loop(plim__ew fn, plim_dtype compute)
-{
-#if defined(PLIM_KERNELS_V3)
-    if (plim__cpu_has_v3()) return plim__ew_loop_v3(fn, compute);
-#endif
-    return plim__ew_loop_base(fn, compute);
-}
+static plim__ew_loop find_loop(plim__ew fn, plim_dtype compute) { return PLIM__BEST(plim__ew_loop)(fn, compute); }
 
 /* The type that operand k (0: the output) has inside the loop. */
 static plim_dtype loop_dtype(plim__ew fn, plim_dtype compute, uint32_t k)

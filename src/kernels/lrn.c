@@ -11,13 +11,7 @@
 
 #define COLS 256
 
-static const plim__lrn_lanes *lanes_for(plim_dtype t)
-{
-#ifdef PLIM_KERNELS_V3
-    if (plim__cpu_has_v3()) return &plim__lrn_lanes_v3[t == PLIM_F64];
-#endif
-    return &plim__lrn_lanes_base[t == PLIM_F64];
-}
+static const plim__lrn_lanes *lanes_for(plim_dtype t) { return &PLIM__BEST(plim__lrn_lanes)[t == PLIM_F64]; }
 
 /* One stretch of columns at one place in the dimensions that are neither channels nor columns. */
 typedef struct stretch {

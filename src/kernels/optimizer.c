@@ -14,13 +14,7 @@
 
 static_assert(OPERANDS <= PLIM__STRIDED_MAX, "all operands are walked together");
 
-static plim__update_lane *lane_for(plim__update how, plim_dtype t)
-{
-#ifdef PLIM_KERNELS_V3
-    if (plim__cpu_has_v3()) return plim__update_lanes_v3[t == PLIM_F64][how];
-#endif
-    return plim__update_lanes_base[t == PLIM_F64][how];
-}
+static plim__update_lane *lane_for(plim__update how, plim_dtype t) { return PLIM__BEST(plim__update_lanes)[t == PLIM_F64][how]; }
 
 /* The operands in the order in which they are walked: outputs, then inputs. */
 typedef struct operands {

@@ -1,6 +1,7 @@
 #include "kernels/pool.h"
 
 #include "core/dtype.h"
+#include "kernels/convert.h"
 
 #include <math.h>
 #include <string.h>
@@ -12,13 +13,7 @@
 
 static plim__range box(const plim__view *v, uint32_t d) { return (plim__range){v->lo[d], v->lo[d] + v->n[d]}; }
 
-static const plim__pool_lanes *lanes_for(plim_dtype t)
-{
-#ifdef PLIM_KERNELS_V3
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &plim__pool_lanes_v3[t == PLIM_F64];
-#endif
-    return &plim__pool_lanes_base[t == PLIM_F64];
-}
+static const plim__pool_lanes *lanes_for(plim_dtype t) { return &PLIM__BEST(plim__pool_lanes)[t == PLIM_F64]; }
 
 /* One channel of one sample. A row of windows is what lies along the last dimension of space. */
 typedef struct job {

@@ -9,13 +9,7 @@
 
 #define COLS 512
 
-static plim__random_lane *lane(void)
-{
-#ifdef PLIM_KERNELS_V3
-    if (plim__cpu_has_v3()) return plim__random_lane_v3;
-#endif
-    return plim__random_lane_base;
-}
+static plim__random_lane *lane(void) { return PLIM__BEST(plim__random_lane); }
 
 /* Every bit of the result depends on every bit of z. */
 static uint64_t mix(uint64_t z)

@@ -2,6 +2,7 @@
 
 #include "core/dtype.h"
 #include "core/size.h"
+#include "kernels/convert.h"
 #include "kernels/elementwise.h"
 
 #include <math.h>
@@ -13,13 +14,7 @@
 #define LANE_WIDTH 64   /* columns that a long row is folded into */
 #define BLOCK_ROWS 128  /* 128 x 512 f32 is 256 KiB: it stays in the second-level cache between the two passes of the moments */
 
-const plim__lanes *plim__lanes_get(void)
-{
-#ifdef PLIM_KERNELS_V3
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &plim__lanes_v3;
-#endif
-    return &plim__lanes_base;
-}
+const plim__lanes *plim__lanes_get(void) { return PLIM__BEST(&plim__lanes); }
 
 static plim__lane lane_of(plim_dtype t)
 {

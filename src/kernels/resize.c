@@ -12,13 +12,7 @@
 
 #define COLS 512
 
-static const plim__resize_lanes *lanes_for(plim_dtype t)
-{
-#ifdef PLIM_KERNELS_V3
-    if (plim__cpu_has_v3()) return &plim__resize_lanes_v3[t == PLIM_F64];
-#endif
-    return &plim__resize_lanes_base[t == PLIM_F64];
-}
+static const plim__resize_lanes *lanes_for(plim_dtype t) { return &PLIM__BEST(plim__resize_lanes)[t == PLIM_F64]; }
 
 /* ------------------------------------------------------------------------------------------------- taps */
 

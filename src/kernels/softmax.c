@@ -13,13 +13,7 @@
 #define COLUMNS_MAX 512 /* of a block; one number each is on the stack */
 #define COLUMNS_MIN 128 /* where columns lie side by side: a few cache lines of each row */
 
-static const plim__softmax_lanes *lanes_for(plim_dtype t)
-{
-#ifdef PLIM_KERNELS_V3
-    if (plim__cpu_has_v3()) return &plim__softmax_lanes_v3[t == PLIM_F64];
-#endif
-    return &plim__softmax_lanes_base[t == PLIM_F64];
-}
+static const plim__softmax_lanes *lanes_for(plim_dtype t) { return &PLIM__BEST(plim__softmax_lanes)[t == PLIM_F64]; }
 
 /* ---------------------------------------------------------------------------------------------- blocks */
 

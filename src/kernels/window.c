@@ -2,6 +2,7 @@
 
 #include "core/dtype.h"
 #include "core/size.h"
+#include "kernels/convert.h"
 #include "kernels/elementwise.h"
 
 #include <string.h>
@@ -15,13 +16,7 @@
 #define DIRECT_MAX 8       /* windows up to this size are summed element by element */
 #define NARROW_MAX 32      /* f32 sums of no more elements are good to about 1e-6 */
 
-static const plim__window_lanes *lanes_for(plim_dtype t)
-{
-#ifdef PLIM_KERNELS_V3
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &plim__window_lanes_v3[t == PLIM_F64];
-#endif
-    return &plim__window_lanes_base[t == PLIM_F64];
-}
+static const plim__window_lanes *lanes_for(plim_dtype t) { return &PLIM__BEST(plim__window_lanes)[t == PLIM_F64]; }
 
 static double window_count(const plim__window *w)
 {

@@ -5,7 +5,6 @@
 #include "core/size.h"
 #include "formats/zip.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,14 +21,8 @@ typedef struct source {
 
 static plim_status source_open(source *s, const plim__os *os, const char *path, plim_error *err)
 {
-    *s = (source){.os = os, .path = path, .fd = os->open(os->self, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0)};
-    if (s->fd < 0) return plim__os_fail(s->fd, "open", path, 0, err);
-    const int code = os->stat(os->self, s->fd, &s->stat);
-    plim_status status = PLIM_OK;
-    if (code < 0) status = plim__os_fail(code, "stat", path, 0, err);
-    else if (!s->stat.regular) status = plim__fail_at(err, PLIM_E_INVALID, path, "'%.80s': not a regular file", path);
-    if (status != PLIM_OK) os->close(os->self, s->fd);
-    return status;
+    *s = (source){.os = os, .path = path};
+    return plim__file_open(&s->fd, &s->stat, os, path, err);
 }
 
 /* The text of a part of the file, from the allocator. */

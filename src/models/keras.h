@@ -14,8 +14,8 @@
 #ifndef PLIM_MODELS_KERAS_H
 #define PLIM_MODELS_KERAS_H
 
+#include "formats/json_text.h"
 #include "models/hdf5.h"
-#include "models/json.h"
 #include "models/model.h"
 #include "ops/layers.h"
 

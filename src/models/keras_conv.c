@@ -84,14 +84,20 @@ static plim_status read_filters(plim__keras_call *c, int64_t *filters)
     return PLIM_OK;
 }
 
+/* What every convolution begins with. @param filters  NULL: it has none of its own */
+static plim_status begin(plim__keras_call *c, options *o, int64_t *filters, uint32_t *x)
+{
+    PLIM_TRY(read_options(c, o));
+    if (filters) PLIM_TRY(read_filters(c, filters));
+    return plim__keras_image(c, o->space, &o->first, x);
+}
+
 plim_status plim__keras_conv(plim__keras_call *c)
 {
     options o;
     int64_t filters;
     uint32_t x, w, v;
-    PLIM_TRY(read_options(c, &o));
-    PLIM_TRY(read_filters(c, &filters));
-    PLIM_TRY(plim__keras_image(c, o.space, &o.first, &x));
+    PLIM_TRY(begin(c, &o, &filters, &x));
     const plim_shape s = c->k->graph->value[x].shape;
     PLIM_FAIL_IF(o.conv.groups < 1 || s.dim[1] % o.conv.groups != 0 || filters % o.conv.groups != 0, c->err, PLIM_E_SHAPE,
                  "%lld groups do not divide %lld channels and %lld filters", (long long)o.conv.groups, (long long)s.dim[1], (long long)filters);
@@ -127,8 +133,7 @@ plim_status plim__keras_conv_depthwise(plim__keras_call *c)
 {
     options o;
     uint32_t x, v;
-    PLIM_TRY(read_options(c, &o));
-    PLIM_TRY(plim__keras_image(c, o.space, &o.first, &x));
+    PLIM_TRY(begin(c, &o, NULL, &x));
     PLIM_TRY(depthwise(c, &o, x, "depthwise_kernel", &v));
     return finish(c, &o, 1, v);
 }
@@ -138,9 +143,7 @@ plim_status plim__keras_conv_separable(plim__keras_call *c)
     options o;
     int64_t filters;
     uint32_t x, w, v;
-    PLIM_TRY(read_options(c, &o));
-    PLIM_TRY(read_filters(c, &filters));
-    PLIM_TRY(plim__keras_image(c, o.space, &o.first, &x));
+    PLIM_TRY(begin(c, &o, &filters, &x));
     PLIM_TRY(depthwise(c, &o, x, "depthwise_kernel", &v));
     options point = {.space = o.space, .kernel = {1, 1, 1}, .conv = {.space = o.space, .stride = {1, 1, 1}, .dilation = {1, 1, 1}, .groups = 1}};
     PLIM_TRY(kernel_param(c, &point, "pointwise_kernel", "pointwise_initializer", 1, c->k->graph->value[v].shape.dim[1], filters, &w));
@@ -176,10 +179,8 @@ plim_status plim__keras_conv_transpose(plim__keras_call *c)
     int64_t filters;
     uint32_t x, w, v;
     plim_shape out;
-    PLIM_TRY(read_options(c, &o));
-    PLIM_TRY(read_filters(c, &filters));
+    PLIM_TRY(begin(c, &o, &filters, &x));
     PLIM_FAIL_IF(o.causal || o.conv.groups != 1, c->err, PLIM_E_UNSUPPORTED, "causal padding and groups are not supported here");
-    PLIM_TRY(plim__keras_image(c, o.space, &o.first, &x));
     const plim_shape s = c->k->graph->value[x].shape;
     PLIM_TRY(transposed_shape(c, &o, &s, filters, &out));
     PLIM_TRY(kernel_param(c, &o, "kernel", "kernel_initializer", 0, filters, s.dim[1], &w));

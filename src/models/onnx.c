@@ -9,7 +9,6 @@
 #include "formats/array_file.h"
 #include "models/onnx.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -524,12 +523,8 @@ static plim_status build(plim__onnx *x, plim_error *err)
 
 static plim_status open_file(plim__onnx *x, const plim__os *os, const char *path, plim_error *err)
 {
-    const int fd = os->open(os->self, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
-    if (fd < 0) return plim__os_fail(fd, "open", path, 0, err);
-    plim__wire_init(x->wire, os, fd, 0, path, "ModelProto");
-    const int code = os->stat(os->self, fd, &x->stat);
-    if (code < 0) return plim__os_fail(code, "stat", path, 0, err);
-    if (!x->stat.regular) return FAIL(x, PLIM_E_INVALID, "not a regular file");
+    int fd;
+    PLIM_TRY(plim__file_open(&fd, &x->stat, os, path, err));
     plim__wire_init(x->wire, os, fd, x->stat.size, path, "ModelProto");
     return PLIM_OK;
 }

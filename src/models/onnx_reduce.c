@@ -75,14 +75,8 @@ plim_status plim__onnx_lower_reduce(plim__onnx_call *c, plim_error *err)
 /* x with dimension `axis` backwards. */
 static plim_status reversed(plim__onnx_call *c, uint32_t x, uint32_t axis, uint32_t *v, plim_error *err)
 {
-    const plim_shape s = plim__onnx_shape(c, x);
-    int64_t start[PLIM_MAX_RANK] = {0}, step[PLIM_MAX_RANK], count[PLIM_MAX_RANK];
-    for (uint32_t d = 0; d < s.rank; d++) {
-        step[d] = d == axis ? -1 : 1;
-        start[d] = d == axis ? s.dim[d] - 1 : 0;
-        count[d] = s.dim[d];
-    }
-    return plim__op_slice(c->g, x, start, step, count, v, err);
+    const int64_t n = plim__onnx_shape(c, x).dim[axis];
+    return plim__op_slice_axis(c->g, x, axis, n - 1, -1, n, v, err);
 }
 
 plim_status plim__onnx_lower_argreduce(plim__onnx_call *c, plim_error *err)
@@ -117,15 +111,12 @@ plim_status plim__onnx_lower_topk(plim__onnx_call *c, plim_error *err)
 /* Exclusive: everything one further, and nothing first. */
 static plim_status shifted(plim__onnx_call *c, uint32_t x, uint32_t axis, uint32_t *v, plim_error *err)
 {
-    const plim_shape s = plim__onnx_shape(c, x);
-    int64_t start[PLIM_MAX_RANK] = {0}, step[PLIM_MAX_RANK], count[PLIM_MAX_RANK], before[PLIM_MAX_RANK] = {0};
-    for (uint32_t d = 0; d < s.rank; d++) {
-        step[d] = 1;
-        count[d] = s.dim[d] - (d == axis && s.dim[d] > 0);
-    }
-    before[axis] = s.dim[axis] > 0;
-    PLIM_TRY(plim__op_slice(c->g, x, start, step, count, &x, err));
-    return plim__op_pad(c->g, x, before, start, PLIM__EDGE_CONSTANT, 0, v, err);
+    const int64_t n = plim__onnx_shape(c, x).dim[axis];
+    int64_t before[PLIM_MAX_RANK] = {0};
+    const int64_t after[PLIM_MAX_RANK] = {0};
+    before[axis] = n > 0;
+    PLIM_TRY(plim__op_slice_axis(c->g, x, axis, 0, 1, n - before[axis], &x, err));
+    return plim__op_pad(c->g, x, before, after, PLIM__EDGE_CONSTANT, 0, v, err);
 }
 
 plim_status plim__onnx_lower_cumsum(plim__onnx_call *c, plim_error *err)

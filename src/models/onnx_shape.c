@@ -277,15 +277,7 @@ plim_status plim__onnx_lower_concat(plim__onnx_call *c, plim_error *err)
 /* [from, from + n) of dimension `axis`. */
 static plim_status cut(plim__onnx_call *c, uint32_t x, uint32_t axis, int64_t from, int64_t n, uint32_t *v, plim_error *err)
 {
-    const plim_shape s = plim__onnx_shape(c, x);
-    int64_t start[PLIM_MAX_RANK] = {0}, step[PLIM_MAX_RANK], count[PLIM_MAX_RANK];
-    for (uint32_t d = 0; d < s.rank; d++) {
-        step[d] = 1;
-        count[d] = s.dim[d];
-    }
-    start[axis] = from;
-    count[axis] = n;
-    return plim__op_slice(c->g, x, start, step, count, v, err);
+    return plim__op_slice_axis(c->g, x, axis, from, 1, n, v, err);
 }
 
 plim_status plim__onnx_lower_split(plim__onnx_call *c, plim_error *err)

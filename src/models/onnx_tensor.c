@@ -62,14 +62,6 @@ static bool is_array(uint32_t field, plim_dtype dtype)
     return field == FIELD_RAW || (field == FIELD_FLOAT && dtype == PLIM_F32) || (field == FIELD_DOUBLE && dtype == PLIM_F64);
 }
 
-static void identify(plim__source *s, const plim__stat *st)
-{
-    s->file_bytes = st->size;
-    s->inode = st->inode;
-    s->device = st->device;
-    s->mtime_ns = st->mtime_ns;
-}
-
 /* -------------------------------------------------------------------------------------------------- external data */
 
 /* A relative path of names: nothing that leads out of the model's folder. */
@@ -142,7 +134,7 @@ static plim_status external_source(plim__onnx *x, const plim__onnx_tensor *t, ui
         return TENSOR_FAIL(x, t, PLIM_E_FORMAT, "%llu bytes from byte %llu of '%s', which has %llu", (unsigned long long)bytes,
                            (unsigned long long)s->offset, shown, (unsigned long long)x->seen.size);
     s->path = full;
-    identify(s, &x->seen);
+    plim__source_identify(s, &x->seen);
     return PLIM_OK;
 }
 
@@ -167,7 +159,7 @@ plim_status plim__onnx_source(plim__onnx *x, const plim__onnx_tensor *t, plim__s
                            (unsigned long long)t->offset, (unsigned long long)bytes);
     s->path = (char *)x->wire->path;
     s->offset = t->offset;
-    identify(s, &x->stat);
+    plim__source_identify(s, &x->stat);
     return PLIM_OK;
 }
 

@@ -30,13 +30,7 @@ static plim_status inverse_deviation(plim_graph *g, uint32_t var, double eps, ui
 /* Row k of the moments, as x's dtype and of shape `to`. */
 static plim_status moment(plim_graph *g, uint32_t moments, int64_t k, double divide, plim_dtype t, const plim_shape *to, uint32_t *v, plim_error *err)
 {
-    const plim_shape s = g->value[moments].shape;
-    int64_t start[PLIM_MAX_RANK] = {k}, step[PLIM_MAX_RANK], count[PLIM_MAX_RANK];
-    for (uint32_t d = 0; d < s.rank; d++) {
-        step[d] = 1;
-        count[d] = d ? s.dim[d] : 1;
-    }
-    PLIM_TRY(plim__op_slice(g, moments, start, step, count, v, err));
+    PLIM_TRY(plim__op_slice_axis(g, moments, 0, k, 1, 1, v, err));
     PLIM_TRY(plim__op_reshape(g, *v, to, v, err));
     if (divide != 1) PLIM_TRY(plim__op_float_const(g, PLIM__EW_DIV, *v, divide, v, err));
     return plim__op_cast(g, *v, t, v, err);

@@ -71,6 +71,8 @@ plim_status plim__op_transpose(plim_graph *g, uint32_t x, const uint32_t perm[],
 /** Out dim d: x[start[d] + step[d]*i], i in [0, count[d]); step may be negative, not 0; all indices inside x (checked). */
 plim_status plim__op_slice(plim_graph *g, uint32_t x, const int64_t start[], const int64_t step[], const int64_t count[], uint32_t *v,
                            plim_error *err);
+/** The same in one dimension, the others whole; x itself where that is all of it. */
+plim_status plim__op_slice_axis(plim_graph *g, uint32_t x, uint32_t axis, int64_t start, int64_t step, int64_t count, uint32_t *v, plim_error *err);
 plim_status plim__op_reshape(plim_graph *g, uint32_t x, const plim_shape *to, uint32_t *v, plim_error *err); /* C order, same count */
 plim_status plim__op_broadcast(plim_graph *g, uint32_t x, const plim_shape *to, uint32_t *v, plim_error *err);
 plim_status plim__op_concat(plim_graph *g, const uint32_t *in, uint32_t n_in, uint32_t axis, uint32_t *v, plim_error *err); /* same dtype */

@@ -62,14 +62,9 @@ static plim_status moment(plim__gradient *d, uint32_t stack, int64_t which, plim
 {
     plim_graph *g = d->graph;
     const plim_shape s = g->value[stack].shape;
-    int64_t start[PLIM_MAX_RANK] = {which}, step[PLIM_MAX_RANK], count[PLIM_MAX_RANK];
-    for (uint32_t k = 0; k < s.rank; k++) {
-        step[k] = 1;
-        count[k] = k == 0 ? 1 : s.dim[k];
-    }
     plim_shape row = {.rank = s.rank - 1};
     for (uint32_t k = 0; k < row.rank; k++) row.dim[k] = s.dim[k + 1];
-    PLIM_TRY(plim__op_slice(g, stack, start, step, count, v, d->err));
+    PLIM_TRY(plim__op_slice_axis(g, stack, 0, which, 1, 1, v, d->err));
     PLIM_TRY(plim__op_reshape(g, *v, &row, v, d->err));
     return plim__op_cast(g, *v, t, v, d->err);
 }

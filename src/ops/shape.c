@@ -59,7 +59,7 @@ static void transpose_run(const plim__call *c)
 
 const plim__op_row plim__row_transpose = {
     .name = "transpose",
-    .flags = PLIM__OP_CHEAP,
+    .flags = PLIM__OP_CHEAP | PLIM__OP_VIEW,
     .infer = transpose_infer,
     .axes = axes_parallel,
     .reads = transpose_reads,
@@ -156,6 +156,25 @@ plim_status plim__op_slice(plim_graph *g, uint32_t x, const int64_t start[], con
     return apply1(g, PLIM__OP_SLICE, x, &attr, v, err);
 }
 
+plim_status plim__op_slice_axis(plim_graph *g, uint32_t x, uint32_t axis, int64_t start, int64_t step, int64_t count, uint32_t *v, plim_error *err)
+{
+    PLIM_FAIL_IF(x >= g->n_values || axis >= g->value[x].shape.rank, err, PLIM_E_INVALID, "slice: input has no dimension %u", axis);
+    const plim_shape s = g->value[x].shape;
+    int64_t starts[PLIM_MAX_RANK] = {0}, steps[PLIM_MAX_RANK], counts[PLIM_MAX_RANK];
+    if (start == 0 && count == s.dim[axis] && (step == 1 || count <= 1)) {
+        *v = x;
+        return PLIM_OK;
+    }
+    for (uint32_t d = 0; d < s.rank; d++) {
+        steps[d] = 1;
+        counts[d] = s.dim[d];
+    }
+    starts[axis] = start;
+    steps[axis] = step;
+    counts[axis] = count;
+    return plim__op_slice(g, x, starts, steps, counts, v, err);
+}
+
 /* ----------------------------------------------------------------------------------------------- broadcast
  * attr.mask is the rank, attr.i[d] the extents. */
 
@@ -192,7 +211,7 @@ static void broadcast_run(const plim__call *c)
 
 const plim__op_row plim__row_broadcast = {
     .name = "broadcast",
-    .flags = PLIM__OP_CHEAP,
+    .flags = PLIM__OP_CHEAP | PLIM__OP_VIEW,
     .infer = broadcast_infer,
     .axes = axes_parallel,
     .reads = broadcast_reads,

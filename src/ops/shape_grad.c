@@ -25,26 +25,14 @@ plim_status plim__grad_broadcast(plim__gradient *d)
 /* A slice [start, start + count) of dimension `axis` of v, the others whole. */
 static plim_status slice_of(plim_graph *g, uint32_t v, uint32_t axis, int64_t start, int64_t count, uint32_t *out, plim_error *err)
 {
-    int64_t from[PLIM_MAX_RANK] = {0}, step[PLIM_MAX_RANK], n[PLIM_MAX_RANK];
-    for (uint32_t d = 0; d < g->value[v].shape.rank; d++) {
-        step[d] = 1;
-        n[d] = g->value[v].shape.dim[d];
-    }
-    from[axis] = start;
-    n[axis] = count;
-    return plim__op_slice(g, v, from, step, n, out, err);
+    return plim__op_slice_axis(g, v, axis, start, 1, count, out, err);
 }
 
 /* v with its dimension `axis` backwards. */
 static plim_status flip(plim_graph *g, uint32_t v, uint32_t axis, uint32_t *out, plim_error *err)
 {
-    int64_t from[PLIM_MAX_RANK] = {0}, step[PLIM_MAX_RANK], n[PLIM_MAX_RANK];
-    for (uint32_t d = 0; d < g->value[v].shape.rank; d++) {
-        step[d] = d == axis ? -1 : 1;
-        n[d] = g->value[v].shape.dim[d];
-        from[d] = d == axis ? n[d] - 1 : 0;
-    }
-    return plim__op_slice(g, v, from, step, n, out, err);
+    const int64_t n = g->value[v].shape.dim[axis];
+    return plim__op_slice_axis(g, v, axis, n - 1, -1, n, out, err);
 }
 
 /* Zeros around v in dimension `axis`. */

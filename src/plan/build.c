@@ -66,8 +66,7 @@ static bool reads_alike(const builder *b, uint32_t u, uint32_t in, uint32_t i, u
     const plim__node *n = &b->g->node[u];
     for (uint32_t k = 0; k < n->n_in; k++) {
         if (n->in[k] != in) continue;
-        plim__index index[PLIM_MAX_RANK];
-        plim__op_row_of(n->op)->reads(b->g, n, k, index);
+        const plim__index *index = plim__nest_reads(&b->labels->nest, b->g, u, k);
         for (uint32_t d = 0; d < b->g->value[in].shape.rank; d++) {
             const int mine = loop_of_axis(b, i, d), its = index[d].axis < 0 ? -1 : loop_of_axis(b, u, (uint32_t)index[d].axis);
             const bool plain = index[d].stride == 1 && index[d].div <= 1 && index[d].window == 1 && index[d].offset == 0;
@@ -98,9 +97,8 @@ static bool states_are_free(const builder *b, uint32_t i, bool post, uint32_t de
 static void classify_node(builder *b, uint32_t i)
 {
     const plim__node *n = &b->g->node[i];
-    plim__axes axes = {0};
-    plim__op_row_of(n->op)->axes(b->g, n, &axes);
-    const uint32_t moved = moves(b, i, &axes, false), reduced = moves(b, i, &axes, true);
+    const plim__axes *axes = &b->labels->nest.axes[i];
+    const uint32_t moved = moves(b, i, axes, false), reduced = moves(b, i, axes, true);
     uint32_t post = UINT32_MAX; /* the shallowest depth at which all inputs are complete */
     uint32_t deepest = 0;       /* loops that its inputs inside the pass move with */
     for (uint32_t k = 0; k < n->n_in; k++) {
@@ -113,11 +111,7 @@ static void classify_node(builder *b, uint32_t i)
         const uint32_t by = b->g->value[v].node;
         if (b->state[by] == STATE_OUT) return;
         if (b->state[by] == STATE_POST || b->accumulates[by]) post = post < b->depth[by] ? post : b->depth[by];
-        else {
-            plim__axes x = {0};
-            plim__op_row_of(b->g->node[by].op)->axes(b->g, &b->g->node[by], &x);
-            deepest |= moves(b, by, &x, false);
-        }
+        else deepest |= moves(b, by, &b->labels->nest.axes[by], false);
     }
     if (post != UINT32_MAX) {
         const uint32_t outside = (1u << post) - 1;
@@ -200,7 +194,7 @@ static plim_status allocate_tables(builder *b)
     p->value = plim__new(a, values, sizeof *p->value, b->err);
     p->operand = plim__new(a, operands, sizeof *p->operand, b->err);
     p->stage = plim__new(a, nodes, sizeof *p->stage, b->err);
-    p->step = plim__new(a, (uint64_t)nodes * 3 + values * 2, sizeof *p->step, b->err);
+    p->step = plim__new(a, (uint64_t)nodes * 3 + values * 3, sizeof *p->step, b->err);
     return p->node && p->value && p->operand && p->stage && p->step ? PLIM_OK : PLIM_E_NOMEM;
 }
 
@@ -211,7 +205,7 @@ static void collect_node(builder *b, uint32_t i)
     plim__pnode *x = &p->node[p->n_nodes];
     *x = (plim__pnode){.node = i, .root = b->root[i], .accumulates = b->accumulates[i], .post = b->state[i] == STATE_POST, .axis0 = p->n_axes,
                        .in0 = p->n_operands};
-    plim__op_row_of(n->op)->axes(b->g, n, &x->axes);
+    x->axes = b->labels->nest.axes[i];
     for (uint32_t a = 0; a < PLIM__MAX_AXES; a++) x->bind[a] = a < x->axes.n ? (int8_t)loop_of_axis(b, i, a) : -1;
     if (x->post) x->depth = b->depth[i];
     if (x->accumulates) x->acc_depth = b->depth[i];
@@ -253,8 +247,7 @@ static void find_movers(builder *b)
             for (uint32_t d = 0; d < b->g->value[n->out[j]].shape.rank; d++)
                 if (x->axes.out[j][d] >= 0) x->moved_by[x->axes.out[j][d]] |= p->value[x->out[j]].moved_by[d];
         for (uint32_t k = 0; k < n->n_in; k++) {
-            plim__index index[PLIM_MAX_RANK];
-            plim__op_row_of(n->op)->reads(b->g, n, k, index);
+            const plim__index *index = plim__nest_reads(&b->labels->nest, b->g, x->node, k);
             for (uint32_t d = 0; d < b->g->value[n->in[k]].shape.rank; d++)
                 if (index[d].axis >= 0) p->value[p->operand[x->in0 + k]].moved_by[d] |= x->moved_by[index[d].axis];
         }
@@ -285,8 +278,7 @@ static void find_depths(builder *b, uint8_t (*dim_needs)[PLIM_MAX_RANK])
         if (!x->post) x->depth = depth_of(all);
         for (uint32_t k = 0; k < n->n_in; k++) {
             const uint32_t v = p->operand[x->in0 + k];
-            plim__index index[PLIM_MAX_RANK];
-            plim__op_row_of(n->op)->reads(b->g, n, k, index);
+            const plim__index *index = plim__nest_reads(&b->labels->nest, b->g, x->node, k);
             for (uint32_t d = 0; d < b->g->value[n->in[k]].shape.rank; d++)
                 if (index[d].axis >= 0) dim_needs[v][d] |= x->needs[index[d].axis];
         }

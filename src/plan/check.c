@@ -48,39 +48,66 @@ static bool has_slot(const plim__pvalue *v)
     return v->role != PLIM__ROLE_CONST && v->role != PLIM__ROLE_PRIVATE;
 }
 
-/* I3: what a step uses is alive then; what loops carry from trip to trip lives as long as the loops. */
-static plim_status check_stage_slots(const plim_plan *plan, const plim__pass *p, const plim__stage *s, uint32_t now, plim_error *err)
+/* How deep in the loops a value is used, over all steps of a pass. */
+typedef struct span {
+    uint8_t shallowest, deepest;
+    bool used;
+} span;
+
+static plim_status use_value(const plim_plan *plan, const plim__pass *p, uint32_t v, uint32_t t, span *spans, plim_error *err)
 {
-    for (uint32_t i = s->first; i < s->first + s->count; i++) {
-        const plim__pnode *n = &p->node[i];
-        const plim__node *node = &plan->graph->node[n->node];
-        for (uint32_t k = 0; k < node->n_in + node->n_out; k++) {
-            const uint32_t v = k < node->n_in ? p->operand[n->in0 + k] : n->out[k - node->n_in];
-            if (has_slot(&p->value[v])) PLIM_TRY(alive_at(plan, p->value[v].slot, now, err));
-        }
-        if (n->copies_slot != PLIM__NONE) PLIM_TRY(alive_at(plan, n->copies_slot, now, err));
+    const uint8_t depth = p->step[t].depth;
+    span *s = &spans[v];
+    if (!has_slot(&p->value[v])) return PLIM_OK;
+    s->shallowest = s->used && s->shallowest < depth ? s->shallowest : depth;
+    s->deepest = s->deepest > depth ? s->deepest : depth;
+    s->used = true;
+    return alive_at(plan, p->value[v].slot, p->time0 + t, err);
+}
+
+/* I3: what a step uses is alive then. */
+static plim_status check_node_slots(const plim_plan *plan, const plim__pass *p, const plim__pnode *n, bool inputs, uint32_t t, span *spans, plim_error *err)
+{
+    const plim__node *node = &plan->graph->node[n->node];
+    for (uint32_t k = 0; k < node->n_in && inputs; k++) PLIM_TRY(use_value(plan, p, p->operand[n->in0 + k], t, spans, err));
+    for (uint32_t j = 0; j < node->n_out; j++) PLIM_TRY(use_value(plan, p, n->out[j], t, spans, err));
+    return n->copies_slot == PLIM__NONE ? PLIM_OK : alive_at(plan, n->copies_slot, p->time0 + t, err);
+}
+
+static plim_status check_step_slots(const plim_plan *plan, const plim__pass *p, uint32_t t, span *spans, plim_error *err)
+{
+    const plim__step *s = &p->step[t];
+    if (s->kind == PLIM__STEP_INIT || s->kind == PLIM__STEP_MERGE) return check_node_slots(plan, p, &p->node[s->index], false, t, spans, err);
+    if (s->kind != PLIM__STEP_STAGE) return use_value(plan, p, s->index, t, spans, err);
+    const plim__stage *stage = &p->stage[s->index];
+    for (uint32_t i = stage->first; i < stage->first + stage->count; i++) PLIM_TRY(check_node_slots(plan, p, &p->node[i], true, t, spans, err));
+    return stage->slot == PLIM__NONE ? PLIM_OK : alive_at(plan, stage->slot, p->time0 + t, err);
+}
+
+/* I3: and while loops turn between one use and the next. */
+static plim_status check_carried(const plim_plan *plan, const plim__pass *p, const plim__pvalue *v, const span *s, plim_error *err)
+{
+    const plim__slot *slot = &plan->slot[v->slot];
+    const bool whole_pass = p->n_cut > 0 && ((v->role == PLIM__ROLE_WHOLE && v->producer != PLIM__NONE) || slot->copies > 1);
+    PLIM_FAIL_IF(whole_pass && (slot->first > p->time0 || slot->last < p->time0 + p->n_steps - 1), err, PLIM_E_PLAN,
+                 "I3: slot %u is carried through the loops of a pass but does not live as long", v->slot);
+    for (uint32_t t = 0; t < p->n_steps && s->used && s->deepest > s->shallowest; t++) {
+        const uint32_t now = p->time0 + t;
+        PLIM_FAIL_IF(p->step[t].depth > s->shallowest && (now < slot->first || now > slot->last), err, PLIM_E_PLAN,
+                     "I3: slot %u is used while loops turn, but does not live as long as they do", v->slot);
     }
-    return s->slot == PLIM__NONE ? PLIM_OK : alive_at(plan, s->slot, now, err);
+    return PLIM_OK;
 }
 
 static plim_status check_lifetimes(const plim_plan *plan, const plim__pass *p, plim_error *err)
 {
-    for (uint32_t t = 0; t < p->n_steps; t++) {
-        const plim__step *s = &p->step[t];
-        const uint32_t now = p->time0 + t;
-        if (s->kind == PLIM__STEP_STAGE) PLIM_TRY(check_stage_slots(plan, p, &p->stage[s->index], now, err));
-        else if (s->kind == PLIM__STEP_READ || s->kind == PLIM__STEP_WRITE) PLIM_TRY(alive_at(plan, p->value[s->index].slot, now, err));
-        else if (p->node[s->index].copies_slot != PLIM__NONE) PLIM_TRY(alive_at(plan, p->node[s->index].copies_slot, now, err));
-    }
-    for (uint32_t i = 0; i < p->n_values && p->n_cut > 0; i++) {
-        const plim__pvalue *v = &p->value[i];
-        if (!has_slot(v)) continue;
-        const plim__slot *s = &plan->slot[v->slot];
-        const bool carried = v->role == PLIM__ROLE_ACC || (v->role == PLIM__ROLE_WHOLE && v->producer != PLIM__NONE) || s->copies > 1;
-        PLIM_FAIL_IF(carried && (s->first > p->time0 || s->last < p->time0 + p->n_steps - 1), err, PLIM_E_PLAN,
-                     "I3: slot %u is carried through the loops of a pass but does not live as long", v->slot);
-    }
-    return PLIM_OK;
+    span *spans = plim__new(&plan->alloc, p->n_values, sizeof *spans, err);
+    plim_status status = spans ? PLIM_OK : PLIM_E_NOMEM;
+    for (uint32_t t = 0; t < p->n_steps && status == PLIM_OK; t++) status = check_step_slots(plan, p, t, spans, err);
+    for (uint32_t i = 0; i < p->n_values && status == PLIM_OK; i++)
+        if (has_slot(&p->value[i])) status = check_carried(plan, p, &p->value[i], &spans[i], err);
+    plim__free(&plan->alloc, spans);
+    return status;
 }
 
 /* I4: steps come in an order in which everything is there when it is used. */

@@ -235,6 +235,7 @@ static void put_step(text *t, const plim_plan *plan, const plim__pass *p, const 
     case PLIM__STEP_INIT: case PLIM__STEP_MERGE:
         put(t, "%*s%s %%%u\n", indent, "", s->kind == PLIM__STEP_INIT ? "start" : "merge", g->node[p->node[s->index].node].out[0]);
         break;
+    case PLIM__STEP_WAIT: put(t, "%*swait for %%%u %s\n", indent, "", p->value[s->index].value, name_of(g, p->value[s->index].value)); break;
     case PLIM__STEP_STAGE: put_stage(t, plan, p, &p->stage[s->index], indent); break;
     }
 }

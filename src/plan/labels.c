@@ -7,15 +7,16 @@ plim_status plim__labels_new(plim__labels *l, const plim_graph *g, const plim__a
     *l = (plim__labels){0};
     l->axis = plim__new(a, g->n_nodes, sizeof *l->axis, err);
     l->dim = plim__new(a, g->n_values, sizeof *l->dim, err);
-    if (l->axis && l->dim) return PLIM_OK;
-    plim__labels_free(l, a);
-    return PLIM_E_NOMEM;
+    const plim_status status = l->axis && l->dim ? plim__nests_new(&l->nest, g, a, err) : PLIM_E_NOMEM;
+    if (status != PLIM_OK) plim__labels_free(l, a);
+    return status;
 }
 
 void plim__labels_free(plim__labels *l, const plim__alloc *a)
 {
     plim__free(a, l->axis);
     plim__free(a, l->dim);
+    plim__nests_free(&l->nest, a);
     *l = (plim__labels){0};
 }
 
@@ -65,27 +66,25 @@ static bool label_dim(int8_t *dim, const plim_shape *s, uint32_t d, int label)
 static bool spread_node(plim__labels *l, const plim_graph *g, uint32_t i)
 {
     const plim__node *n = &g->node[i];
-    const plim__op_row *row = plim__op_row_of(n->op);
-    plim__axes axes = {0};
-    row->axes(g, n, &axes);
+    const plim__axes *axes = &l->nest.axes[i];
     bool changed = false;
     for (int to_axis = 1; to_axis >= 0; to_axis--) { /* first from the dimensions to the axes, then back */
         for (uint32_t k = 0; k < n->n_in; k++) {
             const plim_shape *s = &g->value[n->in[k]].shape;
-            plim__index index[PLIM_MAX_RANK];
-            row->reads(g, n, k, index);
+            const plim__index *index = plim__nest_reads(&l->nest, g, i, k);
             for (uint32_t d = 0; d < s->rank; d++) {
                 if (index[d].axis < 0) continue;
                 int8_t *axis = l->axis[i], *dim = l->dim[n->in[k]];
-                changed |= to_axis ? label_axis(axis, &axes, (uint32_t)index[d].axis, dim[d]) : label_dim(dim, s, d, axis[index[d].axis]);
+                changed |= to_axis ? label_axis(axis, axes, (uint32_t)index[d].axis, dim[d]) : label_dim(dim, s, d, axis[index[d].axis]);
             }
         }
         for (uint32_t j = 0; j < n->n_out; j++) {
             const plim_shape *s = &g->value[n->out[j]].shape;
             for (uint32_t d = 0; d < s->rank; d++) {
-                if (axes.out[j][d] < 0) continue;
+                const int a = axes->out[j][d];
+                if (a < 0) continue;
                 int8_t *axis = l->axis[i], *dim = l->dim[n->out[j]];
-                changed |= to_axis ? label_axis(axis, &axes, (uint32_t)axes.out[j][d], dim[d]) : label_dim(dim, s, d, axis[axes.out[j][d]]);
+                changed |= to_axis ? label_axis(axis, axes, (uint32_t)a, dim[d]) : label_dim(dim, s, d, axis[a]);
             }
         }
     }
@@ -108,14 +107,13 @@ static bool label_rest(plim__labels *l, const plim_graph *g, const bool *active)
 {
     for (uint32_t i = 0; i < g->n_nodes && l->n < PLIM__MAX_LOOPS; i++) {
         if (!active[i]) continue;
-        plim__axes axes = {0};
-        plim__op_row_of(g->node[i].op)->axes(g, &g->node[i], &axes);
+        const plim__axes *axes = &l->nest.axes[i];
         bool some = false;
-        for (uint32_t a = 0; a < axes.n; a++) some |= l->axis[i][a] >= 0;
+        for (uint32_t a = 0; a < axes->n; a++) some |= l->axis[i][a] >= 0;
         if (!some) continue;
-        for (uint32_t a = 0; a < axes.n; a++) {
-            if (!label_axis(l->axis[i], &axes, a, (int)l->n)) continue;
-            l->extent[l->n++] = axes.axis[a].extent;
+        for (uint32_t a = 0; a < axes->n; a++) {
+            if (!label_axis(l->axis[i], axes, a, (int)l->n)) continue;
+            l->extent[l->n++] = axes->axis[a].extent;
             return true;
         }
     }

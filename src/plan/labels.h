@@ -3,6 +3,7 @@
 #ifndef PLIM_PLAN_LABELS_H
 #define PLIM_PLAN_LABELS_H
 
+#include "plan/nests.h"
 #include "plan/plan.h"
 
 typedef struct plim__labels {
@@ -11,6 +12,7 @@ typedef struct plim__labels {
     double weight[PLIM__MAX_LOOPS]; /* bytes between neighbours in the largest file that has the label: outer loops first */
     int8_t (*axis)[PLIM__MAX_AXES]; /* [n_nodes] label of each axis of each node, -1: none */
     int8_t (*dim)[PLIM_MAX_RANK];   /* [n_values] */
+    plim__nests nest;
 } plim__labels;
 
 plim_status plim__labels_new(plim__labels *l, const plim_graph *g, const plim__alloc *a, plim_error *err);

@@ -28,6 +28,7 @@ static plim_status reserve(plim__measure *m, const plim__alloc *a, const plim__p
     PLIM_TRY(plim__grow(a, (void **)&m->rounded, &m->cap_rounded, p->n_nodes + 1, sizeof *m->rounded, err));
     memset(m->private_bytes, 0, p->n_values * sizeof *m->private_bytes);
     memset(m->scratch, 0, p->n_stages * sizeof *m->scratch);
+    PLIM_TRY(plim__grow(a, (void **)&m->deepest, &m->cap_deepest, p->n_values + p->n_stages + p->n_nodes + 1, sizeof *m->deepest, err));
     PLIM_TRY(plim__grow(a, (void **)&m->slot, &m->cap_slots, p->n_values + p->n_stages + p->n_nodes + 1, sizeof *m->slot, err));
     return plim__grow(a, (void **)&m->live, &m->cap_live, p->n_steps + 1, sizeof *m->live, err);
 }
@@ -42,6 +43,7 @@ void plim__measure_free(plim__measure *m, const plim__alloc *a)
     plim__free(a, m->scratch);
     plim__free(a, m->rounded);
     plim__free(a, m->slot);
+    plim__free(a, m->deepest);
     plim__free(a, m->live);
     *m = (plim__measure){0};
 }
@@ -274,12 +276,11 @@ static void walk_blocks(plim__measure *m, const plim_plan *plan, const plim__pas
 static void measure_blocks(plim__measure *m, const plim_plan *plan, const plim__pass *p, uint32_t stage, bool exact)
 {
     const uint32_t blocks = plim__stage_blocks(p, &p->stage[stage], &m->tile), last = blocks - 1, mid = last / 2;
-    const uint64_t mark_first = measure_block(m, plan, p, stage, 0, blocks);
-    if (last == 0) return;
+    const uint64_t mark_first = measure_block(m, plan, p, stage, exact ? 0 : mid, blocks);
+    if (last == 0 || !exact) return;
     const uint64_t mark_last = measure_block(m, plan, p, stage, last, blocks);
     if (mid == 0) return;
     const uint64_t mark_mid = measure_block(m, plan, p, stage, mid, blocks);
-    if (!exact) return;
     walk_blocks(m, plan, p, stage, 0, mid, blocks, mark_first, mark_mid);
     walk_blocks(m, plan, p, stage, mid, last, blocks, mark_mid, mark_last);
 }
@@ -439,8 +440,8 @@ static void walk_trips(plim__measure *m, const plim_plan *plan, plim__pass *p, p
     walk_trips(m, plan, p, loop, l, mid, last, mark, mark_last);
 }
 
-/* Trips of loop l, the other loops where they are: the first, the second and one between, the last but one and the last, which may be shorter; for an
- * exact answer all stretches between. */
+/* Trips of loop l, the other loops where they are: the first and one in the middle; for an exact answer also the second, the last but one and the last,
+ * which may be shorter, and all stretches between. */
 static void measure_loop(plim__measure *m, const plim_plan *plan, plim__pass *p, plim__range *loop, uint32_t l, bool exact)
 {
     const int64_t trips = plim__loop_trips(&p->loop[l]), look[] = {0, 1, trips / 2, trips - 2, trips - 1};
@@ -448,7 +449,7 @@ static void measure_loop(plim__measure *m, const plim_plan *plan, plim__pass *p,
     uint64_t mark_last = 0;
     int64_t last = -1;
     for (uint32_t i = 0; i < sizeof look / sizeof *look; i++) {
-        if (look[i] <= last || (!exact && look[i] == trips - 2)) continue;
+        if (look[i] <= last || (!exact && i != 0 && i != 2)) continue;
         const uint64_t mark = measure_trip(m, plan, p, loop, l, look[i], exact);
         if (exact && last >= 0) walk_trips(m, plan, p, loop, l, last, look[i], mark_last, mark);
         last = look[i];
@@ -475,55 +476,68 @@ static void measure_tiles(plim__measure *m, const plim_plan *plan, plim__pass *p
 
 /* --------------------------------------------------------------------------------------------- lifetimes */
 
-static void use(plim__slot *s, uint32_t step)
+static void use(plim__measure *m, uint32_t slot, uint32_t t, const plim__step *step)
 {
-    if (step < s->first) s->first = step;
-    if (step > s->last) s->last = step;
+    plim__slot *s = &m->slot[slot];
+    if (t < s->first) s->first = t;
+    if (t > s->last) s->last = t;
+    if (step->depth > m->deepest[slot]) m->deepest[slot] = step->depth;
 }
 
-/* A slot that is filled outside a loop and used inside, or that is in flight while the loop turns, lives as long as the pass. */
+static void use_stage(plim__measure *m, const plim_graph *g, const plim__pass *p, uint32_t t)
+{
+    const plim__step *step = &p->step[t];
+    const plim__stage *s = &p->stage[step->index];
+    if (s->slot != PLIM__NONE) use(m, s->slot, t, step);
+    for (uint32_t i = s->first; i < s->first + s->count; i++) {
+        const plim__pnode *n = &p->node[i];
+        const plim__node *node = &g->node[n->node];
+        for (uint32_t k = 0; k < node->n_in + node->n_out; k++) {
+            const plim__pvalue *v = &p->value[k < node->n_in ? p->operand[n->in0 + k] : n->out[k - node->n_in]];
+            if (needs_slot(v)) use(m, v->slot, t, step);
+        }
+        if (n->copies_slot != PLIM__NONE) use(m, n->copies_slot, t, step);
+    }
+}
+
+static void use_step(plim__measure *m, const plim_graph *g, const plim__pass *p, uint32_t t)
+{
+    const plim__step *step = &p->step[t];
+    if (step->kind == PLIM__STEP_STAGE) {
+        use_stage(m, g, p, t);
+    } else if (step->kind == PLIM__STEP_INIT || step->kind == PLIM__STEP_MERGE) {
+        const plim__pnode *n = &p->node[step->index];
+        for (uint32_t j = 0; j < g->node[n->node].n_out; j++)
+            if (needs_slot(&p->value[n->out[j]])) use(m, p->value[n->out[j]].slot, t, step);
+        if (n->copies_slot != PLIM__NONE) use(m, n->copies_slot, t, step);
+    } else {
+        use(m, p->value[step->index].slot, t, step);
+    }
+}
+
+/* From the first step that uses a slot to the last. One that is filled outside a loop and used inside lives until that loop has ended: the steps of the
+ * loops deeper than a depth stand together. Rings, and what a pass makes whole part by part, live as long as the pass. */
 static void set_lifetimes(plim__measure *m, const plim_plan *plan, plim__pass *p)
 {
-    const plim_graph *g = plan->graph;
-    const uint32_t end = p->n_steps ? p->n_steps - 1 : 0;
-    for (uint32_t i = 0; i < m->n_slots; i++) m->slot[i].first = UINT32_MAX, m->slot[i].last = 0;
+    uint32_t ends[PLIM__MAX_LOOPS + 1] = {0}; /* of the loops deeper than the index */
+    for (uint32_t i = 0; i < m->n_slots; i++) m->slot[i].first = UINT32_MAX, m->slot[i].last = 0, m->deepest[i] = 0;
     for (uint32_t t = 0; t < p->n_steps; t++) {
-        const plim__step *step = &p->step[t];
-        if (step->kind == PLIM__STEP_READ || step->kind == PLIM__STEP_WRITE) use(&m->slot[p->value[step->index].slot], t);
-        if (step->kind == PLIM__STEP_INIT || step->kind == PLIM__STEP_MERGE) {
-            const plim__pnode *n = &p->node[step->index];
-            for (uint32_t j = 0; j < g->node[n->node].n_out; j++) use(&m->slot[p->value[n->out[j]].slot], t);
-            if (n->copies_slot != PLIM__NONE) use(&m->slot[n->copies_slot], t);
-        }
-        if (step->kind != PLIM__STEP_STAGE) continue;
-        const plim__stage *s = &p->stage[step->index];
-        if (s->slot != PLIM__NONE) use(&m->slot[s->slot], t);
-        for (uint32_t i = s->first; i < s->first + s->count; i++) {
-            const plim__pnode *n = &p->node[i];
-            const plim__node *node = &g->node[n->node];
-            for (uint32_t k = 0; k < node->n_in + node->n_out; k++) {
-                const plim__pvalue *v = &p->value[k < node->n_in ? p->operand[n->in0 + k] : n->out[k - node->n_in]];
-                if (needs_slot(v)) use(&m->slot[v->slot], t);
-            }
-            if (n->copies_slot != PLIM__NONE) use(&m->slot[n->copies_slot], t);
-        }
+        use_step(m, plan->graph, p, t);
+        for (uint32_t d = 0; d < p->step[t].depth; d++) ends[d] = t;
+    }
+    for (uint32_t i = 0; i < m->n_slots; i++) {
+        plim__slot *s = &m->slot[i];
+        if (s->first > s->last) continue;
+        const uint32_t filled = p->step[s->first].depth;
+        if (m->deepest[i] > filled && ends[filled] > s->last) s->last = ends[filled];
+        if (s->copies > 1 && s->value != PLIM__NONE && p->n_cut > 0 && s->stage == PLIM__NONE) s->first = 0, s->last = p->n_steps - 1; /* a ring */
     }
     for (uint32_t i = 0; i < p->n_values; i++) {
         const plim__pvalue *v = &p->value[i];
-        if (!needs_slot(v)) continue;
-        plim__slot *s = &m->slot[v->slot];
-        const bool in_flight = v->role == PLIM__ROLE_WRITE || (v->role == PLIM__ROLE_ACC && on_file(v)) || v->role == PLIM__ROLE_WHOLE;
-        const bool ring = s->copies > 1;
-        const bool outside = p->n_cut > 0 && v->role != PLIM__ROLE_READ && v->role != PLIM__ROLE_TILE;
-        const bool hoisted = p->n_cut > 0 && (v->role == PLIM__ROLE_READ || v->role == PLIM__ROLE_TILE) && v->depth < p->n_cut && !p->step[s->first].post;
-        if (ring || outside) s->first = 0;
-        if (ring || in_flight || outside || hoisted) s->last = end;
+        if (!needs_slot(v) || v->role != PLIM__ROLE_WHOLE) continue;
+        if (p->n_cut > 0) m->slot[v->slot].first = 0;
+        m->slot[v->slot].last = p->n_steps - 1;
     }
-    for (uint32_t i = 0; i < p->n_nodes && p->n_cut > 0; i++)
-        if (p->node[i].accumulates && p->node[i].copies_slot != PLIM__NONE) {
-            m->slot[p->node[i].copies_slot].first = 0;
-            m->slot[p->node[i].copies_slot].last = end;
-        }
 }
 
 static void sweep(plim__measure *m, const plim__pass *p, uint64_t carried)

@@ -99,7 +99,7 @@ static uint64_t bytes_on_tmpfs(const plim_plan *plan)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < plan->n_files; i++) {
-        if (plim__file_is_read(plan->file[i].kind)) continue;
+        if (plim__file_is_read(plan->file[i].kind) || !plan->file[i].path[0]) continue; /* not an output, or bound to no file yet */
         char dir[1024];
         snprintf(dir, sizeof dir, "%s", plan->file[i].path);
         char *slash = strrchr(dir, '/');
@@ -137,6 +137,7 @@ static plim_status measure_baseline(plim_plan *plan, plim_error *err)
     if (uses_gemm(plan->graph)) plim__gemm_warm(plan->pool_threads);
     uint64_t peak;
     PLIM_TRY(plim__resident_read(&plan->facts.baseline_bytes, &peak, plan->os, err));
+    if (plan->set.baseline) plan->facts.baseline_bytes = plan->set.baseline;
     plan->facts.extras_bytes = EXTRAS_FIXED + (plan->threads + 4) * EXTRAS_PER_THREAD;
     return PLIM_OK;
 }

@@ -99,11 +99,18 @@ typedef struct plim__stage {
     uint32_t slot;         /* private_bytes * threads; PLIM__NONE if 0 */
 } plim__stage;
 
-typedef enum plim__step_kind { PLIM__STEP_READ, PLIM__STEP_INIT, PLIM__STEP_STAGE, PLIM__STEP_MERGE, PLIM__STEP_WRITE } plim__step_kind;
+typedef enum plim__step_kind {
+    PLIM__STEP_READ,
+    PLIM__STEP_INIT,
+    PLIM__STEP_STAGE,
+    PLIM__STEP_MERGE,
+    PLIM__STEP_WRITE, /* begins; a ring of slots is waited for when a slot is filled again, everything else by a WAIT step */
+    PLIM__STEP_WAIT,
+} plim__step_kind;
 
 typedef struct plim__step {
     plim__step_kind kind;
-    uint32_t index; /* READ, WRITE: pass value; INIT, MERGE: pass node; STAGE: stage */
+    uint32_t index; /* READ, WRITE, WAIT: pass value; INIT, MERGE: pass node; STAGE: stage */
     uint8_t depth;
     bool post;
 } plim__step;

@@ -13,6 +13,7 @@
 
 #define LATER_RATE 3.0e9 /* bytes per second at which later passes read what this one leaves */
 #define MAX_PASSES 4096
+#define BEAM 4 /* sets of loops that are tried with one loop more */
 #define FLOOR_SMALL (16u << 10) /* values that the smallest plan keeps between passes */
 
 typedef struct search {
@@ -25,6 +26,7 @@ typedef struct search {
     uint64_t limit; /* bytes for slots */
     bool smallest;  /* look for the least peak, not for the least time */
     bool complete;  /* only passes that leave nothing to be computed */
+    uint64_t least; /* peak seen with the cut that is tried */
     plim_error *err;
 } search;
 
@@ -81,10 +83,9 @@ static void make_order(const search *s, uint32_t cut, bool sums_inside, uint8_t 
         if (cut & (1u << l)) key[l] += 1e30;
         bool reduced = false;
         for (uint32_t i = 0; i < g->n_nodes && sums_inside; i++) {
-            plim__axes axes = {0};
+            const plim__axes *axes = &s->labels.nest.axes[i];
             if (!s->f.active[i]) continue;
-            plim__op_row_of(g->node[i].op)->axes(g, &g->node[i], &axes);
-            for (uint32_t a = 0; a < axes.n; a++) reduced |= s->labels.axis[i][a] == (int)l && plim__axis_reduces(axes.axis[a].kind);
+            for (uint32_t a = 0; a < axes->n; a++) reduced |= s->labels.axis[i][a] == (int)l && plim__axis_reduces(axes->axis[a].kind);
         }
         if ((cut & (1u << l)) && sums_inside && !reduced) key[l] += 1e30;
         order[l] = (uint8_t)l;
@@ -101,6 +102,7 @@ static void make_order(const search *s, uint32_t cut, bool sums_inside, uint8_t 
 static plim_status try_tiles(search *s, plim__pass *p, const candidate *c, uint64_t carried, double later, candidate *best)
 {
     PLIM_TRY(plim__pass_measure(&s->m, s->plan, p, carried, false, s->err));
+    if (s->m.peak < s->least) s->least = s->m.peak;
     const plim__preference *prefer = s->plan->prefer;
     const double seconds = s->m.seconds + later;
     const double score = s->smallest ? (double)s->m.peak : prefer ? prefer->score(prefer->ctx, p, seconds) : seconds;
@@ -112,7 +114,7 @@ static plim_status try_tiles(search *s, plim__pass *p, const candidate *c, uint6
     return PLIM_OK;
 }
 
-/* Powers of `base` up to the extent, for every cut loop. */
+/* Powers of two, four or eight up to the extent, for every cut loop. */
 static plim_status try_all_tiles(search *s, plim__pass *p, uint32_t loop, const candidate *c, uint64_t carried, double later, candidate *best)
 {
     if (loop == p->n_cut) return try_tiles(s, p, c, carried, later, best);
@@ -134,7 +136,16 @@ static bool completes(const search *s, const plim__pass *p)
     return missing == 0;
 }
 
-static plim_status try_cut(search *s, uint32_t cut, bool sums_inside, uint64_t carried, candidate *best)
+/* The least tiles: what this cut needs at least. */
+static plim_status try_least_tiles(search *s, plim__pass *p, const candidate *c, uint64_t carried, double later, candidate *best)
+{
+    for (uint32_t l = 0; l < p->n_cut; l++) p->loop[l].tile = 1;
+    return try_tiles(s, p, c, carried, later, best);
+}
+
+/* Tries a cut with all of its tiles, or, where the least peak is looked for, with the least.
+ * @param least  set to the least peak that was seen with it, UINT64_MAX where it cannot be used */
+static plim_status try_cut(search *s, uint32_t cut, bool sums_inside, uint64_t carried, candidate *best, uint64_t *least)
 {
     candidate c = {.cut = cut};
     make_order(s, cut, sums_inside, c.order);
@@ -142,28 +153,87 @@ static plim_status try_cut(search *s, uint32_t cut, bool sums_inside, uint64_t c
     const plim_status status = plim__pass_build(&p, s->plan, &s->f, &s->labels, cut, c.order, s->err);
     if (status == PLIM_E_PLAN) return PLIM_OK; /* no progress with this cut */
     if (status != PLIM_OK) return status;
-    if (s->complete && !completes(s, &p)) {
-        plim__pass_free(&s->plan->alloc, &p);
-        return PLIM_OK;
+    plim_status tried = PLIM_OK;
+    if (!s->complete || completes(s, &p)) {
+        const double later = later_seconds(s, &p);
+        s->least = *least;
+        tried = s->smallest ? try_least_tiles(s, &p, &c, carried, later, best) : try_all_tiles(s, &p, 0, &c, carried, later, best);
+        *least = s->least;
     }
-    const plim_status tried = try_all_tiles(s, &p, 0, &c, carried, later_seconds(s, &p), best);
     plim__pass_free(&s->plan->alloc, &p);
     return tried;
+}
+
+/* Sets of loops to cut, and the least peak of each: those with the least are worth another loop. */
+typedef struct beam {
+    uint32_t cut[BEAM];
+    uint64_t least[BEAM];
+    uint32_t n;
+} beam;
+
+static void beam_add(beam *b, uint32_t cut, uint64_t least)
+{
+    if (least == UINT64_MAX) return;
+    uint32_t at = b->n < BEAM ? b->n++ : BEAM;
+    while (at > 0 && b->least[at - 1] > least) {
+        if (at < BEAM) {
+            b->cut[at] = b->cut[at - 1];
+            b->least[at] = b->least[at - 1];
+        }
+        at--;
+    }
+    if (at == BEAM) return;
+    b->cut[at] = cut;
+    b->least[at] = least;
+}
+
+/* Is `cut` one of the last round's sets and one loop more? */
+static bool beam_reaches(const beam *b, uint32_t cut)
+{
+    for (uint32_t i = 0; i < b->n; i++)
+        if ((b->cut[i] & ~cut) == 0) return true;
+    return false;
+}
+
+/* Larger tiles, as far as they cost nothing: slots are whole pages, and what decides the peak may not move at all. */
+static plim_status grow_tiles(search *s, uint64_t carried, candidate *best)
+{
+    plim__pass p;
+    PLIM_TRY(plim__pass_build(&p, s->plan, &s->f, &s->labels, best->cut, best->order, s->err));
+    for (uint32_t l = 0; l < p.n_loops; l++) p.loop[l].tile = best->tile[l];
+    plim_status status = PLIM_OK;
+    for (uint32_t l = p.n_cut; l-- > 0 && status == PLIM_OK;)
+        for (int64_t t = p.loop[l].tile * 2; t < p.loop[l].extent; t *= 2) {
+            p.loop[l].tile = t;
+            status = plim__pass_measure(&s->m, s->plan, &p, carried, false, s->err);
+            if (status != PLIM_OK || (double)s->m.peak > best->score) {
+                p.loop[l].tile = best->tile[l];
+                break;
+            }
+            best->tile[l] = t;
+        }
+    plim__pass_free(&s->plan->alloc, &p);
+    return status;
 }
 
 static plim_status choose_pass(search *s, candidate *best)
 {
     const uint64_t carried = carried_bytes(s);
     const uint32_t n = s->labels.n, all = (1u << n) - 1;
+    beam last = {.n = 1}; /* the empty set */
     for (int size = 0; size <= 3; size++) {
         if (size >= 2 && best->found && !s->plan->prefer && !s->smallest) break; /* more loops only where fewer do not fit */
+        beam now = {0};
         for (uint32_t cut = 0; cut <= all; cut++) {
-            if (__builtin_popcount(cut) != size) continue;
-            PLIM_TRY(try_cut(s, cut, false, carried, best));
-            if (size > 1) PLIM_TRY(try_cut(s, cut, true, carried, best));
+            if (__builtin_popcount(cut) != size || !(s->plan->prefer || beam_reaches(&last, cut))) continue;
+            uint64_t least = UINT64_MAX;
+            PLIM_TRY(try_cut(s, cut, false, carried, best, &least));
+            if (size > 1) PLIM_TRY(try_cut(s, cut, true, carried, best, &least));
+            beam_add(&now, cut, least);
         }
+        if (size > 0 && now.n > 0) last = now;
     }
-    return PLIM_OK;
+    return s->smallest && best->found ? grow_tiles(s, carried, best) : PLIM_OK;
 }
 
 /* Builds the chosen pass again, measures it tile by tile, and appends it and its slots to the plan. */

@@ -14,6 +14,8 @@ typedef struct maker {
     const uint32_t *pnode; /* [n_nodes] graph id -> pass index, PLIM__NONE: not in this pass */
     uint32_t *use0, *use;  /* nodes of the pass that read each of its values, as in plim_plan */
     uint32_t *first_read, *next_read; /* per stage and per value: what is read right before the stage, a chain */
+    uint32_t writing, waiting;        /* chains of what is being written since the last stage, since the one before */
+    uint32_t *next_write;
     plim__pass *p;
 } maker;
 
@@ -205,6 +207,13 @@ static void add_step(plim__pass *p, plim__step_kind kind, uint32_t index, uint32
     p->step[p->n_steps++] = (plim__step){.kind = kind, .index = index, .depth = (uint8_t)depth, .post = post};
 }
 
+/* Puts v in front of a chain. */
+static void push(uint32_t *first, uint32_t *next, uint32_t v)
+{
+    next[v] = *first;
+    *first = v;
+}
+
 static bool written(const plim__pvalue *v)
 {
     return v->file != PLIM__NONE || v->spill;
@@ -217,8 +226,19 @@ static void add_writes(maker *b, const plim__pnode *x, uint32_t depth, bool post
     for (uint32_t j = 0; j < PLIM__MAX_OUT && x->out[j] != PLIM__NONE; j++) {
         const plim__pvalue *v = &p->value[x->out[j]];
         const bool late = x->post || v->role == PLIM__ROLE_WHOLE || plim__out_accumulates(x, j, b->g->value[v->value].shape.rank);
-        if (written(v) && late == post) add_step(p, PLIM__STEP_WRITE, x->out[j], v->role == PLIM__ROLE_WHOLE ? 0 : depth, post);
+        if (!written(v) || late != post) continue;
+        add_step(p, PLIM__STEP_WRITE, x->out[j], v->role == PLIM__ROLE_WHOLE ? 0 : depth, post);
+        const bool ring = !post && p->n_cut > 0 && depth == p->n_cut && v->role == PLIM__ROLE_WRITE && b->plan->write_copies > 1;
+        if (!ring && v->role != PLIM__ROLE_WHOLE) push(&b->writing, b->next_write, x->out[j]);
     }
+}
+
+/* Waits for what was being written before the last stage: it had the time of a stage. */
+static void add_waits(maker *b, uint32_t depth, bool post)
+{
+    for (uint32_t v = b->waiting; v != PLIM__NONE; v = b->next_write[v]) add_step(b->p, PLIM__STEP_WAIT, v, depth, post);
+    b->waiting = b->writing;
+    b->writing = PLIM__NONE;
 }
 
 /* When the box of a file is read: at the head of its depth, or as late as before the first stage that needs it. */
@@ -258,8 +278,10 @@ static void add_body_steps(maker *b, uint32_t d)
         if (stage->post || stage->depth != d) continue;
         add_reads(b, s);
         add_step(p, PLIM__STEP_STAGE, s, d, false);
+        add_waits(b, d, false);
         for (uint32_t i = stage->first; i < stage->first + stage->count; i++) add_writes(b, &p->node[i], d, false);
     }
+    for (int k = 0; k < 2; k++) add_waits(b, d, false);
 }
 
 static void add_post_steps(maker *b, uint32_t d)
@@ -276,8 +298,10 @@ static void add_post_steps(maker *b, uint32_t d)
         if (!stage->post || stage->depth != d) continue;
         add_reads(b, s);
         add_step(p, PLIM__STEP_STAGE, s, d, true);
+        add_waits(b, d, true);
         for (uint32_t i = stage->first; i < stage->first + stage->count; i++) add_writes(b, &p->node[i], d, true);
     }
+    for (int k = 0; k < 2; k++) add_waits(b, d, true);
 }
 
 /* Lists of what is read right before each stage. */
@@ -288,8 +312,7 @@ static void list_reads(maker *b)
         if (b->p->value[v].role != PLIM__ROLE_READ) continue;
         const reading r = when_read(b, v);
         if (r.head) continue;
-        b->next_read[v] = b->first_read[r.stage];
-        b->first_read[r.stage] = v;
+        push(&b->first_read[r.stage], b->next_read, v);
     }
 }
 
@@ -312,12 +335,13 @@ static void index_uses(maker *b)
 plim_status plim__pass_stages(plim__pass *p, const plim_plan *plan, const plim__frontier *f, const uint32_t *pnode, plim_error *err)
 {
     const plim__alloc *a = &plan->alloc;
-    maker b = {.plan = plan, .g = plan->graph, .f = f, .pnode = pnode, .p = p};
+    maker b = {.plan = plan, .g = plan->graph, .f = f, .pnode = pnode, .p = p, .writing = PLIM__NONE, .waiting = PLIM__NONE};
     b.use0 = plim__new(a, (uint64_t)p->n_values + 2, sizeof *b.use0, err);
     b.use = plim__new(a, p->n_operands, sizeof *b.use, err);
     b.first_read = plim__new(a, p->n_nodes, sizeof *b.first_read, err);
     b.next_read = plim__new(a, p->n_values, sizeof *b.next_read, err);
-    const plim_status status = b.use0 && b.use && b.first_read && b.next_read ? PLIM_OK : PLIM_E_NOMEM;
+    b.next_write = plim__new(a, p->n_values, sizeof *b.next_write, err);
+    const plim_status status = b.use0 && b.use && b.first_read && b.next_read && b.next_write ? PLIM_OK : PLIM_E_NOMEM;
     if (status == PLIM_OK) {
         index_uses(&b);
         form_stages(&b);
@@ -328,5 +352,6 @@ plim_status plim__pass_stages(plim__pass *p, const plim_plan *plan, const plim__
     plim__free(a, b.use);
     plim__free(a, b.first_read);
     plim__free(a, b.next_read);
+    plim__free(a, b.next_write);
     return status;
 }

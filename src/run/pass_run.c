@@ -429,6 +429,7 @@ static plim_status run_step(pass_run *r, const plim__step *s)
     case PLIM__STEP_STAGE: return step_stage(r, s->index);
     case PLIM__STEP_MERGE: merge_accumulators(r, &r->p->node[s->index]); return PLIM_OK;
     case PLIM__STEP_WRITE: return step_write(r, s->index);
+    case PLIM__STEP_WAIT: return wait_for(r, &r->transfer[s->index][copy_now(r, &r->p->value[s->index])]);
     }
     return PLIM_OK;
 }

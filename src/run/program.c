@@ -3,6 +3,7 @@
 #include "expr/expr.h"
 #include "formats/array_file.h"
 #include "ops/ops.h"
+#include "run/program.h"
 #include "run/run.h"
 
 #include <fcntl.h>
@@ -38,10 +39,7 @@ static plim_status unpack(plim_program *prog, plim__array_file *f, const plim_bi
     const int got = plim__os_linux.stat(plim__os_linux.self, fd, &st);
     if (got < 0) return plim__os_fail(got, "look at the unpacked copy of", in->path, 0, err);
     f->source.path = path;
-    f->source.file_bytes = st.size;
-    f->source.inode = st.inode;
-    f->source.device = st.device;
-    f->source.mtime_ns = st.mtime_ns;
+    plim__source_identify(&f->source, &st);
     return PLIM_OK;
 }
 
@@ -62,8 +60,7 @@ static plim_status check_names(const plim_binding *b, uint32_t n, const char *ki
     return PLIM_OK;
 }
 
-/* A result that is an input, a constant, or a value that is an output already, gets a node of its own: what is written is always made. */
-static plim_status own_value(plim_graph *g, uint32_t *v, plim_error *err)
+plim_status plim__own_output(plim_graph *g, uint32_t *v, plim_error *err)
 {
     bool taken = g->value[*v].kind != PLIM__VALUE_NODE;
     for (uint32_t i = 0; i < g->n_outputs; i++) taken |= g->output[i].value == *v;
@@ -97,7 +94,7 @@ static plim_status check_counted(const plim_graph *g, plim_error *err)
 
 static plim_status add_output(plim_graph *g, uint32_t v, const char *name, const char *path, plim_error *err)
 {
-    PLIM_TRY(own_value(g, &v, err));
+    PLIM_TRY(plim__own_output(g, &v, err));
     const uint32_t count = count_of(g, v);
     return count == PLIM__NONE ? plim__graph_output(g, v, name, path, err) : plim__graph_output_counted(g, v, count, name, path, err);
 }
@@ -206,8 +203,18 @@ void plim_plan_free(plim_plan **plan)
     *plan = NULL;
 }
 
+/* Inputs that are not bound to a file are enough for a plan, and for no more. */
+static plim_status check_bound(const plim_plan *plan, plim_error *err)
+{
+    for (uint32_t i = 0; i < plan->n_files; i++)
+        PLIM_FAIL_IF(!plan->file[i].path[0], err, PLIM_E_INVALID, "'%s' is not bound to a file: this plan can be looked at, but not run",
+                     plan->graph->value[plan->file[i].value].name);
+    return PLIM_OK;
+}
+
 plim_status plim_plan_run(plim_plan *plan, plim_run_facts *facts, plim_error *err)
 {
+    PLIM_TRY(check_bound(plan, err));
     return plim__run(plan, facts, err);
 }
 

@@ -275,6 +275,48 @@ static inline uint32_t parts_input(plim_graph *g, void **data, plim_dtype t, con
     return v;
 }
 
+/* How many elements. */
+static inline uint64_t parts_count(const plim_shape *s)
+{
+    uint64_t n = 1;
+    for (uint32_t d = 0; d < s->rank; d++) n *= (uint64_t)s->dim[d];
+    return n;
+}
+
+/* Divides an input's random values, which lie in [-50, 50]. */
+static inline void parts_scale(const plim_graph *g, void **data, uint32_t v, double by)
+{
+    const plim_dtype t = g->value[v].dtype;
+    const uint64_t n = parts_count(&g->value[v].shape);
+    for (uint64_t i = 0; i < n; i++) parts_set(data[v], t, i, parts_get(data[v], t, i) / by);
+}
+
+/* A graph with its values' data. */
+#define PARTS_VALUES 64
+
+typedef struct parts_lab {
+    plim_graph *g;
+    void *data[PARTS_VALUES];
+    parts_rng rng;
+    uint32_t x; /* the test's own: the input that it is about */
+} parts_lab;
+
+static inline parts_lab parts_lab_new(uint64_t seed)
+{
+    parts_lab lab = {.rng = {seed * 977 + 5}, .x = PLIM__NONE};
+    if (plim__graph_new(&lab.g, (plim__alloc){0}, NULL) != PLIM_OK) abort();
+    return lab;
+}
+
+static inline void parts_lab_free(parts_lab *lab)
+{
+    if (lab->g->n_values > PARTS_VALUES) abort();
+    parts_free(lab->g, lab->data);
+    plim__graph_free(&lab->g);
+}
+
+static inline uint32_t parts_lab_input(parts_lab *lab, plim_dtype t, const plim_shape *s) { return parts_input(lab->g, lab->data, t, s, &lab->rng); }
+
 /* |a - b| <= atol + rtol*|b|, NaN and infinity equal to themselves. */
 static inline bool parts_close(double a, double b, double atol, double rtol)
 {

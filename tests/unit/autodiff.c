@@ -2,12 +2,11 @@
  * number. Everything is computed in f64 by running the nodes one after the other; no plan is involved. */
 #include "unit.h"
 
+#include "grads.h"
 #include "ops/autodiff.h"
 #include "ops/layers.h"
-#include "parts.h"
 
 #define MAX_VALUES 512
-#define STEP 1e-5
 
 /* Builds one value from up to three inputs. */
 typedef struct grad_case {
@@ -182,44 +181,18 @@ static void build(fixture *f, const grad_case *c, parts_rng *rng)
     assert_true(f->g->n_values <= MAX_VALUES);
 }
 
-static double loss_at(fixture *f, parts_rng *rng)
-{
-    parts_run(f->g, f->data, PARTS_WHOLE, rng);
-    return *(double *)f->data[f->loss];
-}
-
-static void check_input(fixture *f, const grad_case *c, uint32_t k, const double *grad, parts_rng *rng)
-{
-    double *x = f->data[f->in[k]];
-    const uint64_t n = f->g->value[f->in[k]].bytes / sizeof *x;
-    for (uint64_t i = 0; i < n; i++) {
-        const double before = x[i];
-        x[i] = before + STEP;
-        const double above = loss_at(f, rng);
-        x[i] = before - STEP;
-        const double below = loss_at(f, rng);
-        x[i] = before;
-        const double want = (above - below) / (2 * STEP);
-        if (!parts_close(grad[i], want, 1e-4, 1e-5)) fail_msg("%s: input %u, element %llu: %.9g, by differences %.9g", c->name, k, (unsigned long long)i, grad[i], want);
-    }
-}
-
 static void gradients_are_differences(void **state)
 {
     (void)state;
+    const grads_how how = {.h = 1e-5, .atol = 1e-4, .rtol = 1e-5};
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         parts_rng rng = {.s = 7 + i};
         fixture f;
         build(&f, &cases[i], &rng);
         for (uint32_t k = 0; k < cases[i].n_in; k++) {
             if (f.grad[k] == PLIM__NONE) continue; /* checked in gradients_are_there */
-            const plim__value *x = &f.g->value[f.in[k]], *dx = &f.g->value[f.grad[k]];
-            assert_true(dx->dtype == x->dtype && plim__shape_equal(&dx->shape, &x->shape));
-            loss_at(&f, &rng);
-            double *grad = malloc(x->bytes);
-            memcpy(grad, f.data[f.grad[k]], x->bytes);
-            check_input(&f, &cases[i], k, grad, &rng);
-            free(grad);
+            const char *wrong = grads_compare(f.g, f.data, f.loss, PLIM__NONE, f.in[k], f.grad[k], &how, &rng);
+            if (wrong) fail_msg("%s: input %u: %s", cases[i].name, k, wrong);
         }
         parts_free(f.g, f.data);
         plim__graph_free(&f.g);
@@ -249,7 +222,7 @@ static void cut_gradients_equal_whole(void **state)
             parts_rng rng = {.s = 7 + i};
             fixture f;
             build(&f, &cases[i], &rng);
-            loss_at(&f, &rng);
+            parts_run(f.g, f.data, PARTS_WHOLE, &rng);
             double *want[3];
             for (uint32_t k = 0; k < cases[i].n_in; k++) {
                 want[k] = NULL;

@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "kernels/conv.h"
-#include "slope.h"
+#include "grads.h"
 
 #define VALUES 16
 
@@ -251,7 +251,9 @@ static void test_gradients(void **state)
         for (int row = 0; row < 3; row++) {
             fixture f;
             fixture_new(&f, &cases[k], PLIM_F64, &rng);
-            slope_check(f.g, f.data, f.made[row], 0.5, &rng); /* linear in each operand: any step is as good */
+            /* linear in each operand: any step is as good */
+            const char *wrong = grads_check(f.g, f.data, f.made[row], &(grads_how){.h = 0.5, .atol = 1e-4, .rtol = 1e-5, .samples = 10}, &rng);
+            if (wrong) fail_msg("case %zu, row %d: %s", k, row, wrong);
             fixture_free(&f);
         }
     }
@@ -308,46 +310,40 @@ static void test_refusals(void **state)
     (void)state;
     const plim_shape xs = {4, {2, 6, 8, 9}}, ws = {4, {4, 3, 3, 3}}, other = {4, {2, 4, 8, 8}}, flat = {3, {2, 6, 8}};
     const plim__conv good = {2, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 2};
-    plim_graph *g;
-    void *data[VALUES] = {0};
-    parts_rng rng = {3};
+    parts_lab lab = parts_lab_new(3);
     uint32_t v;
     plim_error err = {0};
-    assert_int_equal(plim__graph_new(&g, (plim__alloc){0}, NULL), PLIM_OK);
-    const uint32_t x = parts_input(g, data, PLIM_F32, &xs, &rng), w = parts_input(g, data, PLIM_F32, &ws, &rng), d = parts_input(g, data, PLIM_F64,
-        &ws, &rng);
-    const uint32_t h = parts_input(g, data, PLIM_F16, &xs, &rng), line = parts_input(g, data, PLIM_F32, &flat, &rng), dy = parts_input(g, data,
-        PLIM_F32, &other, &rng);
-    assert_int_equal(plim__op_conv(g, x, w, &good, &v, NULL), PLIM_OK);
-    assert_int_equal(plim__op_conv(g, x, d, &good, &v, NULL), PLIM_E_TYPE);
-    assert_int_equal(plim__op_conv(g, h, h, &good, &v, NULL), PLIM_E_TYPE);
-    assert_int_equal(plim__op_conv(g, line, w, &good, &v, NULL), PLIM_E_SHAPE);
-    assert_int_equal(plim__op_conv(g, x, line, &good, &v, NULL), PLIM_E_SHAPE);
+    const uint32_t x = parts_lab_input(&lab, PLIM_F32, &xs), w = parts_lab_input(&lab, PLIM_F32, &ws), d = parts_lab_input(&lab, PLIM_F64, &ws);
+    const uint32_t h = parts_lab_input(&lab, PLIM_F16, &xs), line = parts_lab_input(&lab, PLIM_F32, &flat), dy = parts_lab_input(&lab, PLIM_F32, &other);
+    assert_int_equal(plim__op_conv(lab.g, x, w, &good, &v, NULL), PLIM_OK);
+    assert_int_equal(plim__op_conv(lab.g, x, d, &good, &v, NULL), PLIM_E_TYPE);
+    assert_int_equal(plim__op_conv(lab.g, h, h, &good, &v, NULL), PLIM_E_TYPE);
+    assert_int_equal(plim__op_conv(lab.g, line, w, &good, &v, NULL), PLIM_E_SHAPE);
+    assert_int_equal(plim__op_conv(lab.g, x, line, &good, &v, NULL), PLIM_E_SHAPE);
     plim__conv c = good;
     c.groups = 1;
-    assert_int_equal(plim__op_conv(g, x, w, &c, &v, &err), PLIM_E_SHAPE);
+    assert_int_equal(plim__op_conv(lab.g, x, w, &c, &v, &err), PLIM_E_SHAPE);
     assert_non_null(strstr(err.message, "weights for 3 channels, an input of 6 channels"));
-    for (c.groups = 0; c.groups <= 4; c.groups += 4) assert_int_equal(plim__op_conv(g, x, w, &c, &v, NULL), PLIM_E_SHAPE);
+    for (c.groups = 0; c.groups <= 4; c.groups += 4) assert_int_equal(plim__op_conv(lab.g, x, w, &c, &v, NULL), PLIM_E_SHAPE);
     c = good, c.stride[1] = 0;
-    assert_int_equal(plim__op_conv(g, x, w, &c, &v, NULL), PLIM_E_INVALID);
+    assert_int_equal(plim__op_conv(lab.g, x, w, &c, &v, NULL), PLIM_E_INVALID);
     c = good, c.dilation[0] = -1;
-    assert_int_equal(plim__op_conv(g, x, w, &c, &v, NULL), PLIM_E_INVALID);
+    assert_int_equal(plim__op_conv(lab.g, x, w, &c, &v, NULL), PLIM_E_INVALID);
     c = good, c.before[0] = INT64_MAX, c.after[0] = INT64_MAX;
-    assert_int_equal(plim__op_conv(g, x, w, &c, &v, NULL), PLIM_E_INVALID);
+    assert_int_equal(plim__op_conv(lab.g, x, w, &c, &v, NULL), PLIM_E_INVALID);
     c = good, c.space = 0;
-    assert_int_equal(plim__op_conv(g, x, w, &c, &v, NULL), PLIM_E_INVALID);
+    assert_int_equal(plim__op_conv(lab.g, x, w, &c, &v, NULL), PLIM_E_INVALID);
     c.space = 4;
-    assert_int_equal(plim__op_conv(g, x, w, &c, &v, NULL), PLIM_E_INVALID);
+    assert_int_equal(plim__op_conv(lab.g, x, w, &c, &v, NULL), PLIM_E_INVALID);
     c = good, c.dilation[1] = 6;
     err = (plim_error){0};
-    assert_int_equal(plim__op_conv(g, x, w, &c, &v, &err), PLIM_E_SHAPE);
+    assert_int_equal(plim__op_conv(lab.g, x, w, &c, &v, &err), PLIM_E_SHAPE);
     assert_non_null(strstr(err.message, "a window over 13 elements in dimension 1 of space, which has 11"));
-    assert_int_equal(plim__op_conv_data(g, dy, w, &good, &xs, &v, NULL), PLIM_E_SHAPE);
-    assert_int_equal(plim__op_conv_data(g, dy, w, &good, &flat, &v, NULL), PLIM_E_SHAPE);
-    assert_int_equal(plim__op_conv_weights(g, x, dy, &good, &ws, &v, NULL), PLIM_E_SHAPE);
-    assert_int_equal(plim__op_conv_weights(g, x, dy, &good, &flat, &v, NULL), PLIM_E_SHAPE);
-    parts_free(g, data);
-    plim__graph_free(&g);
+    assert_int_equal(plim__op_conv_data(lab.g, dy, w, &good, &xs, &v, NULL), PLIM_E_SHAPE);
+    assert_int_equal(plim__op_conv_data(lab.g, dy, w, &good, &flat, &v, NULL), PLIM_E_SHAPE);
+    assert_int_equal(plim__op_conv_weights(lab.g, x, dy, &good, &ws, &v, NULL), PLIM_E_SHAPE);
+    assert_int_equal(plim__op_conv_weights(lab.g, x, dy, &good, &flat, &v, NULL), PLIM_E_SHAPE);
+    parts_lab_free(&lab);
 }
 
 int main(void)

@@ -5,6 +5,7 @@
 #include "core/dtype.h"
 #include "ops/ops.h"
 
+#include "countdown.h"
 #include "unit.h"
 
 #include <math.h>
@@ -473,41 +474,22 @@ static void merges_equal_subexpressions(void **state)
     plim__graph_free(&w.g);
 }
 
-typedef struct countdown {
-    uint64_t left;
-    int64_t live;
-} countdown;
-
-static void *failing(void *ctx, void *old, size_t size)
-{
-    countdown *c = ctx;
-    if (size == 0) {
-        c->live -= old != NULL;
-        free(old);
-        return NULL;
-    }
-    if (c->left == 0) return NULL;
-    c->left--;
-    c->live += old == NULL;
-    return realloc(old, size);
-}
-
 static void survives_failing_allocations(void **state)
 {
     (void)state;
     static const char *const text = "a = isclose(x, [1, 2, 3, 4, 5, 6.5]); d = concat([x, y], 1).mean(axis=0, keepdims=True); p = split(x, 2); "
                                     "q = quantile(x, 0.5, 0) + arange(6) * p; histogram_edges(x, 4)";
-    countdown c = {.left = UINT64_MAX};
+    countdown c = {.left = -1, .from_then = true};
     world w;
-    open_world(&w, (plim__alloc){.hook = failing, .ctx = &c});
+    open_world(&w, countdown_of(&c));
     plim__graph_free(&w.g);
     assert_int_equal(c.live, 0);
-    for (uint64_t n = 0;; n++) {
-        c.left = UINT64_MAX;
-        open_world(&w, (plim__alloc){.hook = failing, .ctx = &c});
+    for (int64_t n = 0;; n++) {
+        c.left = -1;
+        open_world(&w, countdown_of(&c));
         c.left = n;
         const plim_status status = build(&w, text);
-        c.left = UINT64_MAX;
+        c.left = -1;
         plim__graph_free(&w.g);
         assert_int_equal(c.live, 0);
         if (status == PLIM_OK) break;

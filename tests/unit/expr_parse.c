@@ -1,6 +1,7 @@
 /* The syntax of the array language: trees as text, and every refusal with its column. */
 #include "expr/ast.h"
 
+#include "countdown.h"
 #include "unit.h"
 
 #include <stdio.h>
@@ -181,31 +182,12 @@ static void is_bounded(void **state)
     free(text);
 }
 
-typedef struct countdown {
-    uint64_t left;
-    int64_t live;
-} countdown;
-
-static void *failing(void *ctx, void *old, size_t size)
-{
-    countdown *c = ctx;
-    if (size == 0) {
-        c->live -= old != NULL;
-        free(old);
-        return NULL;
-    }
-    if (c->left == 0) return NULL;
-    c->left--;
-    c->live += old == NULL;
-    return realloc(old, size);
-}
-
 static void survives_failing_allocations(void **state)
 {
     (void)state;
-    for (uint64_t n = 0;; n++) {
-        countdown c = {.left = n};
-        const plim__alloc alloc = {.hook = failing, .ctx = &c};
+    for (int64_t n = 0;; n++) {
+        countdown c = {.left = n, .from_then = true};
+        const plim__alloc alloc = countdown_of(&c);
         plim__ast ast;
         plim_error err = {0};
         const plim_status status = plim__ast_parse(&ast, &alloc, "y = mean((x-3)**2, axis=(0, 1)); y[::2, None].T + [1, 2, 3][0]", &err);

@@ -30,7 +30,7 @@ static fixture fixture_new(size_t k, plim_dtype t, plim_dtype it, bool beyond)
     f.x = parts_input(f.g, f.data, t, &cases[k].x, &f.rng);
     f.index = parts_input(f.g, f.data, it, &cases[k].index, &f.rng);
     const int64_t extent = cases[k].x.dim[cases[k].axis];
-    const uint64_t n = grads_count(&cases[k].index);
+    const uint64_t n = parts_count(&cases[k].index);
     for (uint64_t i = 0; i < n; i++) {
         const int64_t at = (int64_t)parts_random(&f.rng, (uint32_t)(2 * extent + 1)) - extent; /* in [-extent, extent] */
         parts_set(f.data[f.index], it, i, (double)(at == extent ? (beyond ? extent + 3 : 0) : at));
@@ -51,7 +51,7 @@ static int64_t source_of(size_t k, const fixture *f, uint64_t i)
     const plim_shape *x = &cases[k].x;
     uint64_t behind = 1;
     for (uint32_t d = cases[k].axis + 1; d < x->rank; d++) behind *= (uint64_t)x->dim[d];
-    const uint64_t n = grads_count(&cases[k].index), j = i / behind % n, before = i / behind / n;
+    const uint64_t n = parts_count(&cases[k].index), j = i / behind % n, before = i / behind / n;
     const int64_t extent = x->dim[cases[k].axis];
     int64_t at = (int64_t)parts_get(f->data[f->index], f->g->value[f->index].dtype, j);
     if (at < 0) at += extent;
@@ -65,7 +65,7 @@ static void check_gather(size_t k, plim_dtype t, plim_dtype it)
     assert_int_equal(plim__op_gather(f.g, f.x, f.index, cases[k].axis, &v, NULL), PLIM_OK);
     const plim_shape *out = &f.g->value[v].shape;
     assert_int_equal(out->rank, cases[k].x.rank - 1 + cases[k].index.rank);
-    const uint64_t n = grads_count(out);
+    const uint64_t n = parts_count(out);
     for (int mode = PARTS_WHOLE; mode <= PARTS_CUT; mode++) {
         parts_run(f.g, f.data, mode, &f.rng);
         for (uint64_t i = 0; i < n; i++) {
@@ -95,7 +95,7 @@ static void check_scatter(size_t k, plim_dtype t, plim_dtype it)
     const uint32_t dy = parts_input(f.g, f.data, t, &shape, &f.rng);
     assert_int_equal(plim__op_scatter(f.g, dy, f.index, cases[k].axis, &cases[k].x, &v, NULL), PLIM_OK);
     assert_true(plim__shape_equal(&f.g->value[v].shape, &cases[k].x));
-    const uint64_t n = grads_count(&shape), m = grads_count(&cases[k].x);
+    const uint64_t n = parts_count(&shape), m = parts_count(&cases[k].x);
     double *want = calloc(m + 1, sizeof *want);
     for (uint64_t i = 0; i < n; i++) {
         const int64_t to = source_of(k, &f, i);
@@ -128,12 +128,12 @@ static void test_gradients(void **state)
         fixture f = fixture_new(k, PLIM_F64, PLIM_I64, false);
         uint32_t y, dx;
         assert_int_equal(plim__op_gather(f.g, f.x, f.index, cases[k].axis, &y, NULL), PLIM_OK);
-        const char *wrong = grads_check(f.g, f.data, y, 0, 1e-6, &f.rng);
+        const char *wrong = grads_check(f.g, f.data, y, &(grads_how){.h = 1e-5, .atol = 1e-6, .rtol = 1e-6}, &f.rng);
         if (wrong) fail_msg("gather %zu: %s", k, wrong);
         const plim_shape shape = f.g->value[y].shape;
         const uint32_t dy = parts_input(f.g, f.data, PLIM_F64, &shape, &f.rng);
         assert_int_equal(plim__op_scatter(f.g, dy, f.index, cases[k].axis, &cases[k].x, &dx, NULL), PLIM_OK);
-        wrong = grads_check(f.g, f.data, dx, 0, 1e-6, &f.rng);
+        wrong = grads_check(f.g, f.data, dx, &(grads_how){.h = 1e-5, .atol = 1e-6, .rtol = 1e-6}, &f.rng);
         if (wrong) fail_msg("scatter %zu: %s", k, wrong);
         fixture_free(&f);
     }
@@ -142,27 +142,23 @@ static void test_gradients(void **state)
 static void test_refusals(void **state)
 {
     (void)state;
-    plim_graph *g;
-    void *data[VALUES] = {0};
-    parts_rng rng = {3};
+    parts_lab lab = parts_lab_new(3);
     uint32_t v;
     plim_error err = {0};
     const plim_shape s = {2, {5, 4}}, big = {8, {1, 1, 1, 1, 1, 1, 1, 1}}, i = {1, {3}}, d = {2, {3, 4}}, wrong = {2, {5, 3}};
-    assert_int_equal(plim__graph_new(&g, (plim__alloc){0}, NULL), PLIM_OK);
-    const uint32_t x = parts_input(g, data, PLIM_F32, &s, &rng), xb = parts_input(g, data, PLIM_F32, &big, &rng);
-    const uint32_t dy = parts_input(g, data, PLIM_F32, &d, &rng);
-    const uint32_t index = parts_input(g, data, PLIM_I64, &i, &rng), pairs = parts_input(g, data, PLIM_I64, &s, &rng);
-    const uint32_t small = parts_input(g, data, PLIM_U8, &i, &rng), whole = parts_input(g, data, PLIM_I64, &d, &rng);
-    assert_int_equal(plim__op_gather(g, x, index, 2, &v, NULL), PLIM_E_SHAPE);
-    assert_int_equal(plim__op_gather(g, xb, pairs, 0, &v, NULL), PLIM_E_SHAPE);
-    assert_int_equal(plim__op_gather(g, x, small, 0, &v, &err), PLIM_E_TYPE);
+    const uint32_t x = parts_lab_input(&lab, PLIM_F32, &s), xb = parts_lab_input(&lab, PLIM_F32, &big);
+    const uint32_t dy = parts_lab_input(&lab, PLIM_F32, &d);
+    const uint32_t index = parts_lab_input(&lab, PLIM_I64, &i), pairs = parts_lab_input(&lab, PLIM_I64, &s);
+    const uint32_t small = parts_lab_input(&lab, PLIM_U8, &i), whole = parts_lab_input(&lab, PLIM_I64, &d);
+    assert_int_equal(plim__op_gather(lab.g, x, index, 2, &v, NULL), PLIM_E_SHAPE);
+    assert_int_equal(plim__op_gather(lab.g, xb, pairs, 0, &v, NULL), PLIM_E_SHAPE);
+    assert_int_equal(plim__op_gather(lab.g, x, small, 0, &v, &err), PLIM_E_TYPE);
     assert_string_equal(err.message, "gather: indices of i32 or i64, not u8");
-    assert_int_equal(plim__op_scatter(g, dy, index, 0, &wrong, &v, NULL), PLIM_E_SHAPE);
-    assert_int_equal(plim__op_scatter(g, dy, index, 1, &s, &v, NULL), PLIM_E_SHAPE);
-    assert_int_equal(plim__op_scatter(g, whole, index, 0, &s, &v, NULL), PLIM_E_TYPE);
-    assert_int_equal(plim__op_scatter(g, dy, index, 0, &s, &v, NULL), PLIM_OK);
-    parts_free(g, data);
-    plim__graph_free(&g);
+    assert_int_equal(plim__op_scatter(lab.g, dy, index, 0, &wrong, &v, NULL), PLIM_E_SHAPE);
+    assert_int_equal(plim__op_scatter(lab.g, dy, index, 1, &s, &v, NULL), PLIM_E_SHAPE);
+    assert_int_equal(plim__op_scatter(lab.g, whole, index, 0, &s, &v, NULL), PLIM_E_TYPE);
+    assert_int_equal(plim__op_scatter(lab.g, dy, index, 0, &s, &v, NULL), PLIM_OK);
+    parts_lab_free(&lab);
 }
 
 int main(void)

@@ -133,6 +133,30 @@ static void facts_as_json(void **state)
                     "    {\"name\": \"a\xc3\xa9\", \"bytes\": 2048, \"hidden\": true},\n    {\"name\": \"longer\", \"bytes\": null, \"hidden\": [3, 4]}\n  ]\n}\n");
 }
 
+/* More rows than fit at first: one header, widths of the widest. */
+static void a_long_table(void **state)
+{
+    (void)state;
+    static const plim__emit_column columns[] = {{"n", "number", true}, {"name", "name", false}};
+    sink s, expected;
+    sink_open(&s);
+    sink_open(&expected);
+    plim__emit_start(&emit, s.file, false, "test");
+    plim__emit_table(&emit, "rows", columns, 2);
+    fprintf(expected.file, "%13s  name\n", "number");
+    for (uint32_t i = 0; i < 300; i++) {
+        const bool last = i == 299;
+        plim__emit_count(&emit, NULL, NULL, last ? 1234567890 : i);
+        plim__emit_string(&emit, NULL, NULL, "x");
+        fprintf(expected.file, last ? "1,234,567,890  x\n" : "%13u  x\n", i);
+    }
+    plim__emit_table_end(&emit);
+    plim__emit_end(&emit);
+    fclose(expected.file);
+    sink_expect(&s, expected.text);
+    free(expected.text);
+}
+
 static void nearest_is_near(void **state)
 {
     (void)state;
@@ -163,7 +187,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_nest),   cmocka_unit_test(strings_are_escaped), cmocka_unit_test(numbers_read_back),
         cmocka_unit_test(facts_as_text), cmocka_unit_test(facts_as_json),       cmocka_unit_test(nearest_is_near),
-        cmocka_unit_test(exit_codes_follow_families),
+        cmocka_unit_test(exit_codes_follow_families), cmocka_unit_test(a_long_table),
     };
     return cmocka_run_group_tests_name("json", tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
  * forms of nodes, nested and shared layers; archives and .h5 files made with the HDF5 library; what is refused, and how it says so. */
 #include "unit.h"
 
+#include "countdown.h"
 #include "files.h"
 #include "models/keras.h"
 #include "parts.h"
@@ -1004,26 +1005,6 @@ static void survives_truncation(void **state)
     assert_int_equal(plim__keras_read(&m, files_path("none.json"), NULL, (plim__alloc){0}, &err), PLIM_E_IO);
 }
 
-/* The n-th allocation fails. */
-typedef struct failing {
-    int64_t left;
-    int64_t open;
-} failing;
-
-static void *failing_alloc(void *ctx, void *old, size_t size)
-{
-    failing *f = ctx;
-    if (size == 0) {
-        f->open -= old != NULL;
-        free(old);
-        return NULL;
-    }
-    if (f->left-- == 0) return NULL;
-    void *p = realloc(old, size);
-    f->open += p && !old;
-    return p;
-}
-
 static void survives_failing_allocations(void **state)
 {
     (void)state;
@@ -1031,14 +1012,14 @@ static void survives_failing_allocations(void **state)
     files_write("f.json", json, strlen(json));
     bool done = false;
     for (int64_t n = 0; !done; n++) {
-        failing f = {.left = n};
+        countdown c = {.left = n};
         plim__model *m;
         plim_error err = {0};
-        const plim_status got = plim__keras_read(&m, files_path("f.json"), NULL, (plim__alloc){failing_alloc, &f}, &err);
+        const plim_status got = plim__keras_read(&m, files_path("f.json"), NULL, countdown_of(&c), &err);
         done = got == PLIM_OK;
         if (!done) assert_int_equal(got, PLIM_E_NOMEM);
         plim__model_free(&m);
-        assert_int_equal(f.open, 0);
+        assert_int_equal(c.live, 0);
         assert_true(n < 2000);
     }
 }

@@ -2,7 +2,7 @@
  * parts.) */
 #include "unit.h"
 
-#include "grads.h"
+#include "parts.h"
 #include "ops/layers.h"
 
 #define VALUES 64
@@ -31,7 +31,7 @@ static void fixture_free(fixture *f)
 static uint32_t input(fixture *f, const plim_shape *s, double by)
 {
     const uint32_t v = parts_input(f->g, f->data, f->t, s, &f->rng);
-    grads_scale(f->g, f->data, v, by);
+    parts_scale(f->g, f->data, v, by);
     return v;
 }
 
@@ -105,7 +105,7 @@ static void check_norm(const fixture *f, const char *what, uint32_t x, uint32_t 
                        uint32_t scale, uint32_t shift, double eps)
 {
     const plim_shape *s = &f->g->value[x].shape;
-    const uint64_t n = grads_count(s);
+    const uint64_t n = parts_count(s);
     double *d = calloc(3 * groups, sizeof *d), *count = d, *mean = d + groups, *var = d + 2 * groups;
     for (uint64_t i = 0; i < n; i++) {
         count[group(s, i, parameter)]++;
@@ -176,7 +176,7 @@ static void test_batch_norm(void **state)
                     check_norm(&f, "batch norm", x, y, channel_of, cases[k].channel, (uint64_t)c.dim[0], channel_of, scale, shift, 1e-3);
                 }
                 double sum = 0, count = 0;
-                for (uint64_t i = 0; i < grads_count(s); i++)
+                for (uint64_t i = 0; i < parts_count(s); i++)
                     if (channel_of(s, i, cases[k].channel) == 1) sum += at(&f, x, i), count++;
                 expect(at(&f, mean, 1), sum / count, 1e-6, "the mean", 0, 1);
                 fixture_free(&f);
@@ -274,7 +274,7 @@ static void test_dropout(void **state)
 static double loss_of(const fixture *f, plim__loss how, uint32_t y, uint32_t target, uint32_t axis)
 {
     const plim_shape *s = &f->g->value[y].shape;
-    const uint64_t n = grads_count(s), step = inner_of(s, axis + 1), classes = (uint64_t)s->dim[axis];
+    const uint64_t n = parts_count(s), step = inner_of(s, axis + 1), classes = (uint64_t)s->dim[axis];
     const bool logits = how == PLIM__LOSS_CROSS_LOGITS || how == PLIM__LOSS_SPARSE_LOGITS;
     const bool sparse = how == PLIM__LOSS_SPARSE || how == PLIM__LOSS_SPARSE_LOGITS;
     double sum = 0;
@@ -300,7 +300,7 @@ static uint32_t targets(fixture *f, const plim_shape *s, uint32_t axis, bool spa
     plim_shape less = {.rank = s->rank - 1};
     for (uint32_t d = 0; d < less.rank; d++) less.dim[d] = s->dim[d + (d >= axis)];
     const uint32_t v = parts_input(f->g, f->data, sparse ? PLIM_I64 : f->t, sparse ? &less : s, &f->rng);
-    const uint64_t n = grads_count(&f->g->value[v].shape);
+    const uint64_t n = parts_count(&f->g->value[v].shape);
     for (uint64_t i = 0; i < n; i++) {
         const double t = sparse ? (double)parts_random(&f->rng, (uint32_t)s->dim[axis]) : parts_random(&f->rng, 1000) / 1000.0;
         parts_set(f->data[v], f->g->value[v].dtype, i, t);
@@ -315,7 +315,7 @@ static void check_loss(plim__loss how, const plim_shape *s, uint32_t axis, plim_
     const bool probabilities = how == PLIM__LOSS_BINARY || how == PLIM__LOSS_CROSS || how == PLIM__LOSS_SPARSE;
     const uint32_t y = input(&f, s, probabilities ? 120 : 1), target = targets(&f, s, axis, sparse);
     if (probabilities)
-        for (uint64_t i = 0; i < grads_count(s); i++) parts_set(f.data[y], t, i, at(&f, y, i) + 0.5);
+        for (uint64_t i = 0; i < parts_count(s); i++) parts_set(f.data[y], t, i, at(&f, y, i) + 0.5);
     uint32_t v;
     plim_error err = {0};
     if (plim__op_loss(f.g, how, y, target, axis, &v, &err) != PLIM_OK) fail_msg("%s", err.message);

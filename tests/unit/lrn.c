@@ -3,8 +3,7 @@
 
 #include "grads.h"
 #include "kernels/lrn.h"
-
-#define VALUES 16
+#include "lanes.h"
 
 static const struct {
     plim_shape shape;
@@ -38,40 +37,36 @@ static void check_values(size_t k, plim_dtype t)
 {
     const plim_shape *s = &cases[k].shape;
     const int64_t size = cases[k].size;
-    plim_graph *g;
-    void *data[VALUES] = {0};
-    parts_rng rng = {k * 31 + 7};
-    assert_int_equal(plim__graph_new(&g, (plim__alloc){0}, NULL), PLIM_OK);
-    const uint32_t in = parts_input(g, data, t, s, &rng), dy = parts_input(g, data, t, s, &rng);
-    grads_scale(g, data, in, 20);
+    parts_lab lab = parts_lab_new(k * 31 + 7);
+    const uint32_t in = parts_lab_input(&lab, t, s), dy = parts_lab_input(&lab, t, s);
+    parts_scale(lab.g, lab.data, in, 20);
     uint32_t y, dx;
-    assert_int_equal(plim__op_lrn(g, in, size, alpha, beta, bias, &y, NULL), PLIM_OK);
-    assert_int_equal(plim__op_lrn_back(g, in, dy, size, alpha, beta, bias, &dx, NULL), PLIM_OK);
-    const uint64_t n = grads_count(s);
+    assert_int_equal(plim__op_lrn(lab.g, in, size, alpha, beta, bias, &y, NULL), PLIM_OK);
+    assert_int_equal(plim__op_lrn_back(lab.g, in, dy, size, alpha, beta, bias, &dx, NULL), PLIM_OK);
+    const uint64_t n = parts_count(s);
     double *x = malloc((n + 1) * sizeof *x);
-    for (uint64_t i = 0; i < n; i++) x[i] = parts_get(data[in], t, i);
+    for (uint64_t i = 0; i < n; i++) x[i] = parts_get(lab.data[in], t, i);
     const double eps = t == PLIM_F32 ? 4e-6 : 1e-13;
     for (int mode = PARTS_WHOLE; mode <= PARTS_CUT; mode++) {
-        parts_run(g, data, mode, &rng);
+        parts_run(lab.g, lab.data, mode, &lab.rng);
         for (uint64_t i = 0; i < n; i++) {
-            const double p = pow(norm_at(s, x, i, size), -beta), got = parts_get(data[y], t, i), back = parts_get(data[dx], t, i);
+            const double p = pow(norm_at(s, x, i, size), -beta), got = parts_get(lab.data[y], t, i), back = parts_get(lab.data[dx], t, i);
             if (!parts_close(got, x[i] * p, 0, eps)) fail_msg("lrn %zu: element %llu is %.9g, not %.9g", k, (unsigned long long)i, got, x[i] * p);
             double sum = 0, large = 0;
             for (int64_t by = -(size / 2); by <= (size - 1) / 2; by++) {
                 const int64_t at = neighbour(s, i, by);
                 if (at < 0) continue;
-                const double term = parts_get(data[dy], t, (uint64_t)at) * x[at] * pow(norm_at(s, x, (uint64_t)at, size), -beta - 1);
+                const double term = parts_get(lab.data[dy], t, (uint64_t)at) * x[at] * pow(norm_at(s, x, (uint64_t)at, size), -beta - 1);
                 sum += term;
                 large += fabs(term);
             }
-            const double scale = 2 * alpha * beta / (double)size * x[i], want = parts_get(data[dy], t, i) * p - scale * sum;
+            const double scale = 2 * alpha * beta / (double)size * x[i], want = parts_get(lab.data[dy], t, i) * p - scale * sum;
             if (!parts_close(back, want, eps * (fabs(scale) * large + fabs(p) * 50), 0))
                 fail_msg("lrn back %zu: element %llu is %.9g, not %.9g", k, (unsigned long long)i, back, want);
         }
     }
     free(x);
-    parts_free(g, data);
-    plim__graph_free(&g);
+    parts_lab_free(&lab);
 }
 
 static void test_values(void **state)
@@ -88,67 +83,49 @@ static void test_gradients(void **state)
     (void)state;
     static const struct { plim_shape shape; int64_t size; } small[] = {{{3, {2, 5, 3}}, 3}, {{3, {1, 6, 2}}, 4}, {{2, {2, 4}}, 9}};
     for (size_t k = 0; k < COUNT_OF(small); k++) {
-        plim_graph *g;
-        void *data[VALUES] = {0};
-        parts_rng rng = {k + 7};
-        assert_int_equal(plim__graph_new(&g, (plim__alloc){0}, NULL), PLIM_OK);
-        const uint32_t x = parts_input(g, data, PLIM_F64, &small[k].shape, &rng);
-        grads_scale(g, data, x, 25);
+        parts_lab lab = parts_lab_new(k + 7);
+        const uint32_t x = parts_lab_input(&lab, PLIM_F64, &small[k].shape);
+        parts_scale(lab.g, lab.data, x, 25);
         uint32_t y;
-        assert_int_equal(plim__op_lrn(g, x, small[k].size, alpha, beta, bias, &y, NULL), PLIM_OK);
-        const char *wrong = grads_check(g, data, y, 0, 1e-6, &rng);
+        assert_int_equal(plim__op_lrn(lab.g, x, small[k].size, alpha, beta, bias, &y, NULL), PLIM_OK);
+        const char *wrong = grads_check(lab.g, lab.data, y, &(grads_how){.h = 1e-5, .atol = 1e-6, .rtol = 1e-6}, &lab.rng);
         if (wrong) fail_msg("lrn %zu: %s", k, wrong);
-        parts_free(g, data);
-        plim__graph_free(&g);
+        parts_lab_free(&lab);
     }
 }
 
-/* Both instruction sets give the same bits: nothing is fused. */
+static void run_lanes(const void *lanes, lanes_try *t)
+{
+    const plim__lrn_lanes *l = lanes;
+    l->squares(t->acc, t->x, 1, 101);
+    l->squares(t->acc, t->x, 2, 40);
+    l->sum(t->acc, t->x, 101);
+    l->affine(t->to, t->acc, 0.3, 0.1, 101);
+    l->times(t->to + 50, 1, t->x, 1, t->x, 20);
+    l->over(t->to + 70, t->x, t->x, 2, t->x, 11);
+    l->finish(t->to + 81, 2, t->x, t->x, 1, t->acc, 0.3, 10);
+}
+
 static void test_lanes(void **state)
 {
     (void)state;
-#ifdef PLIM_KERNELS_V3
-    if (!__builtin_cpu_supports("avx2")) skip();
-    float x[101], a[101], b[101];
-    double acc[2][101] = {{0}};
-    parts_rng rng = {3};
-    parts_fill(x, PLIM_F32, 101, &rng);
-    for (int k = 0; k < 2; k++) {
-        const plim__lrn_lanes *l = k ? plim__lrn_lanes_v3 : plim__lrn_lanes_base;
-        float *to = k ? b : a;
-        l->squares(acc[k], x, 1, 101);
-        l->squares(acc[k], x, 2, 40);
-        l->sum(acc[k], x, 101);
-        l->affine(to, acc[k], 0.3, 0.1, 101);
-        l->times(to + 50, 1, x, 1, x, 20);
-        l->over(to + 70, x, x, 2, x, 11);
-        l->finish(to + 81, 2, x, x, 1, acc[k], 0.3, 10);
-    }
-    assert_memory_equal(a, b, sizeof a);
-    assert_memory_equal(acc[0], acc[1], sizeof acc[0]);
-#else
-    skip();
-#endif
+    lanes_compare(run_lanes, plim__lrn_lanes_base, LANES_V3(plim__lrn_lanes_v3));
 }
 
 static void test_refusals(void **state)
 {
     (void)state;
-    plim_graph *g;
-    void *data[VALUES] = {0};
-    parts_rng rng = {7};
+    parts_lab lab = parts_lab_new(7);
     uint32_t v;
-    assert_int_equal(plim__graph_new(&g, (plim__alloc){0}, NULL), PLIM_OK);
     const plim_shape s = {2, {3, 4}}, flat = {1, {4}};
-    const uint32_t x = parts_input(g, data, PLIM_F64, &s, &rng), f = parts_input(g, data, PLIM_F64, &flat, &rng);
-    const uint32_t i = parts_input(g, data, PLIM_I8, &s, &rng);
-    assert_int_equal(plim__op_lrn(g, x, 0, 1, 1, 1, &v, NULL), PLIM_E_INVALID);
-    assert_int_equal(plim__op_lrn(g, x, 3, NAN, 1, 1, &v, NULL), PLIM_E_INVALID);
-    assert_int_equal(plim__op_lrn(g, f, 3, 1, 1, 1, &v, NULL), PLIM_E_SHAPE);
-    assert_int_equal(plim__op_lrn(g, i, 3, 1, 1, 1, &v, NULL), PLIM_E_TYPE);
-    assert_int_equal(plim__op_lrn_back(g, x, f, 3, 1, 1, 1, &v, NULL), PLIM_E_SHAPE);
-    parts_free(g, data);
-    plim__graph_free(&g);
+    const uint32_t x = parts_lab_input(&lab, PLIM_F64, &s), f = parts_lab_input(&lab, PLIM_F64, &flat);
+    const uint32_t i = parts_lab_input(&lab, PLIM_I8, &s);
+    assert_int_equal(plim__op_lrn(lab.g, x, 0, 1, 1, 1, &v, NULL), PLIM_E_INVALID);
+    assert_int_equal(plim__op_lrn(lab.g, x, 3, NAN, 1, 1, &v, NULL), PLIM_E_INVALID);
+    assert_int_equal(plim__op_lrn(lab.g, f, 3, 1, 1, 1, &v, NULL), PLIM_E_SHAPE);
+    assert_int_equal(plim__op_lrn(lab.g, i, 3, 1, 1, 1, &v, NULL), PLIM_E_TYPE);
+    assert_int_equal(plim__op_lrn_back(lab.g, x, f, 3, 1, 1, 1, &v, NULL), PLIM_E_SHAPE);
+    parts_lab_free(&lab);
 }
 
 int main(void)

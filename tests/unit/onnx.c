@@ -1,6 +1,7 @@
 /* The ONNX reader: tiny models that the test writes itself. Good ones are evaluated, bad ones are told what is wrong with them. */
 #include "unit.h"
 
+#include "countdown.h"
 #include "models/onnx.h"
 #include "onnx_file.h"
 
@@ -469,24 +470,6 @@ static void test_cut(void **state)
 
 /* ------------------------------------------------------------------------------------------------------------- failures */
 
-typedef struct countdown {
-    int64_t left;
-    int64_t live;
-} countdown;
-
-static void *counted(void *ctx, void *old, size_t size)
-{
-    countdown *c = ctx;
-    if (size == 0) {
-        c->live -= old != NULL;
-        free(old);
-        return NULL;
-    }
-    if (c->left-- <= 0) return NULL;
-    c->live += old == NULL;
-    return realloc(old, size);
-}
-
 static void test_no_memory(void **state)
 {
     (void)state;
@@ -494,10 +477,10 @@ static void test_no_memory(void **state)
     const plim__model_options options = {.batch = 2, .dim = &(plim__dim_binding){"height", 1}, .n_dims = 1};
     plim_status status = PLIM_E_NOMEM;
     for (int64_t n = 0; status != PLIM_OK && n < 10000; n++) {
-        countdown c = {.left = n};
+        countdown c = {.left = n, .from_then = true};
         plim__model *m = NULL;
         plim_error err = {0};
-        status = plim__onnx_read(&m, files_path("m.onnx"), &options, (plim__alloc){.hook = counted, .ctx = &c}, &err);
+        status = plim__onnx_read(&m, files_path("m.onnx"), &options, countdown_of(&c), &err);
         if (status != PLIM_OK) assert_true(status == PLIM_E_NOMEM && !m && err.code == PLIM_E_NOMEM);
         plim__model_free(&m);
         assert_int_equal(c.live, 0);

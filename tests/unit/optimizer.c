@@ -1,10 +1,9 @@
 /* Optimizers: several steps of each against the definitions in double, whole and cut; kernels in place. */
 #include "unit.h"
 
-#include "grads.h"
 #include "kernels/optimizer.h"
+#include "parts.h"
 
-#define VALUES 32
 #define STEPS 5
 
 static const plim__optimizer settings[] = {
@@ -46,42 +45,38 @@ static void reference(const plim__optimizer *o, double rate, double t, double g,
 
 static void check(const plim__optimizer *o, plim_dtype t, const plim_shape *shape, uint64_t seed)
 {
-    plim_graph *g;
-    void *data[VALUES] = {0};
-    parts_rng rng = {seed * 31 + 7};
+    parts_lab lab = parts_lab_new(seed * 31 + 7);
     const plim_shape scalar = {0};
-    assert_int_equal(plim__graph_new(&g, (plim__alloc){0}, NULL), PLIM_OK);
-    const uint32_t p = parts_input(g, data, t, shape, &rng), dp = parts_input(g, data, t, shape, &rng);
-    const uint32_t rate = parts_input(g, data, PLIM_F32, &scalar, &rng), step = parts_input(g, data, PLIM_F32, &scalar, &rng);
+    const uint32_t p = parts_lab_input(&lab, t, shape), dp = parts_lab_input(&lab, t, shape);
+    const uint32_t rate = parts_lab_input(&lab, PLIM_F32, &scalar), step = parts_lab_input(&lab, PLIM_F32, &scalar);
     uint32_t state[2], out[PLIM__MAX_OUT];
     const uint32_t states = plim__optimizer_states(o->kind);
-    const uint64_t n = grads_count(shape);
+    const uint64_t n = parts_count(shape);
     for (uint32_t k = 0; k < states; k++) {
-        state[k] = parts_input(g, data, t, shape, &rng);
-        for (uint64_t i = 0; i < n; i++) parts_set(data[state[k]], t, i, 0);
+        state[k] = parts_lab_input(&lab, t, shape);
+        for (uint64_t i = 0; i < n; i++) parts_set(lab.data[state[k]], t, i, 0);
     }
-    assert_int_equal(plim__op_optimize(g, o, p, dp, rate, step, state, out, NULL), PLIM_OK);
+    assert_int_equal(plim__op_optimize(lab.g, o, p, dp, rate, step, state, out, NULL), PLIM_OK);
     double *want = calloc(3 * n + 1, sizeof *want);
-    for (uint64_t i = 0; i < n; i++) want[i] = parts_get(data[p], t, i);
+    for (uint64_t i = 0; i < n; i++) want[i] = parts_get(lab.data[p], t, i);
     const double eps = t == PLIM_F32 ? 2e-5 : 1e-12;
     for (int s = 1; s <= STEPS; s++) {
         const float r = 0.01f * (float)s, at = (float)s;
-        memcpy(data[rate], &r, 4);
-        memcpy(data[step], &at, 4);
-        parts_fill(data[dp], t, n, &rng);
-        for (uint64_t i = 0; i < n; i++) reference(o, r, s, parts_get(data[dp], t, i), &want[i], &want[n + i], &want[2 * n + i]);
-        parts_run(g, data, s % 2 ? PARTS_CUT : PARTS_WHOLE, &rng);
+        memcpy(lab.data[rate], &r, 4);
+        memcpy(lab.data[step], &at, 4);
+        parts_fill(lab.data[dp], t, n, &lab.rng);
+        for (uint64_t i = 0; i < n; i++) reference(o, r, s, parts_get(lab.data[dp], t, i), &want[i], &want[n + i], &want[2 * n + i]);
+        parts_run(lab.g, lab.data, s % 2 ? PARTS_CUT : PARTS_WHOLE, &lab.rng);
         for (uint64_t i = 0; i < n; i++)
             for (uint32_t j = 0; j <= states; j++)
-                if (!parts_close(parts_get(data[out[j]], t, i), want[j * n + i], eps, eps))
-                    fail_msg("optimizer %d, step %d: output %u is %.9g at %llu, not %.9g", o->kind, s, j, parts_get(data[out[j]], t, i),
+                if (!parts_close(parts_get(lab.data[out[j]], t, i), want[j * n + i], eps, eps))
+                    fail_msg("optimizer %d, step %d: output %u is %.9g at %llu, not %.9g", o->kind, s, j, parts_get(lab.data[out[j]], t, i),
                              (unsigned long long)i, want[j * n + i]);
-        memcpy(data[p], data[out[0]], n * plim_dtype_bytes(t));
-        for (uint32_t k = 0; k < states; k++) memcpy(data[state[k]], data[out[1 + k]], n * plim_dtype_bytes(t));
+        memcpy(lab.data[p], lab.data[out[0]], n * plim_dtype_bytes(t));
+        for (uint32_t k = 0; k < states; k++) memcpy(lab.data[state[k]], lab.data[out[1 + k]], n * plim_dtype_bytes(t));
     }
     free(want);
-    parts_free(g, data);
-    plim__graph_free(&g);
+    parts_lab_free(&lab);
 }
 
 static void test_steps(void **state)
@@ -126,26 +121,22 @@ static void test_in_place(void **state)
 static void test_refusals(void **state)
 {
     (void)state;
-    plim_graph *g;
-    void *data[VALUES] = {0};
-    parts_rng rng = {7};
+    parts_lab lab = parts_lab_new(7);
     uint32_t out[PLIM__MAX_OUT];
     plim_error err = {0};
     const plim_shape s = {2, {3, 4}}, other = {2, {4, 3}}, scalar = {0};
-    assert_int_equal(plim__graph_new(&g, (plim__alloc){0}, NULL), PLIM_OK);
-    const uint32_t p = parts_input(g, data, PLIM_F32, &s, &rng), q = parts_input(g, data, PLIM_F32, &other, &rng);
-    const uint32_t i = parts_input(g, data, PLIM_I32, &s, &rng);
-    const uint32_t one = parts_input(g, data, PLIM_F32, &scalar, &rng), wide = parts_input(g, data, PLIM_F64, &scalar, &rng);
+    const uint32_t p = parts_lab_input(&lab, PLIM_F32, &s), q = parts_lab_input(&lab, PLIM_F32, &other);
+    const uint32_t i = parts_lab_input(&lab, PLIM_I32, &s);
+    const uint32_t one = parts_lab_input(&lab, PLIM_F32, &scalar), wide = parts_lab_input(&lab, PLIM_F64, &scalar);
     const plim__optimizer sgd = {.kind = PLIM__SGD}, wrong = {.kind = PLIM__MOMENTUM, .beta1 = 1}, none = {.kind = (plim__optimizer_kind)9};
-    assert_int_equal(plim__op_optimize(g, &sgd, p, p, one, one, NULL, out, NULL), PLIM_OK);
-    assert_int_equal(plim__op_optimize(g, &sgd, p, q, one, one, NULL, out, NULL), PLIM_E_SHAPE);
-    assert_int_equal(plim__op_optimize(g, &sgd, i, i, one, one, NULL, out, NULL), PLIM_E_TYPE);
-    assert_int_equal(plim__op_optimize(g, &sgd, p, p, one, wide, NULL, out, &err), PLIM_E_TYPE);
+    assert_int_equal(plim__op_optimize(lab.g, &sgd, p, p, one, one, NULL, out, NULL), PLIM_OK);
+    assert_int_equal(plim__op_optimize(lab.g, &sgd, p, q, one, one, NULL, out, NULL), PLIM_E_SHAPE);
+    assert_int_equal(plim__op_optimize(lab.g, &sgd, i, i, one, one, NULL, out, NULL), PLIM_E_TYPE);
+    assert_int_equal(plim__op_optimize(lab.g, &sgd, p, p, one, wide, NULL, out, &err), PLIM_E_TYPE);
     assert_string_equal(err.message, "optimizer: the step is a scalar of f32, not f64 of rank 0");
-    assert_int_equal(plim__op_optimize(g, &wrong, p, p, one, one, &p, out, NULL), PLIM_E_INVALID);
-    assert_int_equal(plim__op_optimize(g, &none, p, p, one, one, &p, out, NULL), PLIM_E_INVALID);
-    parts_free(g, data);
-    plim__graph_free(&g);
+    assert_int_equal(plim__op_optimize(lab.g, &wrong, p, p, one, one, &p, out, NULL), PLIM_E_INVALID);
+    assert_int_equal(plim__op_optimize(lab.g, &none, p, p, one, one, &p, out, NULL), PLIM_E_INVALID);
+    parts_lab_free(&lab);
 }
 
 int main(void)

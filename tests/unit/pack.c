@@ -2,6 +2,7 @@
  * notice if any of it were wrong. */
 #include "unit.h"
 
+#include "countdown.h"
 #include "plan/pack.h"
 
 #include <stdio.h>
@@ -485,26 +486,6 @@ static void the_check_finds_what_is_wrong(void **state)
 
 /* -------------------------------------------------------------------------------------- failing allocations */
 
-typedef struct meter {
-    uint32_t calls, fail_at; /* fail_at 0: never */
-    bool stay;               /* fails from then on */
-    int64_t live;
-} meter;
-
-static void *meter_alloc(void *ctx, void *old, size_t size)
-{
-    meter *m = ctx;
-    if (size == 0) {
-        m->live -= old != NULL;
-        free(old);
-        return NULL;
-    }
-    m->calls++;
-    if (m->fail_at && (m->calls == m->fail_at || (m->stay && m->calls > m->fail_at))) return NULL;
-    m->live += old == NULL;
-    return realloc(old, size);
-}
-
 static void failing_allocations_are_survived(void **state)
 {
     (void)state;
@@ -518,19 +499,19 @@ static void failing_allocations_are_survived(void **state)
     }
     for (int stay = 0; stay < 2; stay++) {
         bool failed = true;
-        for (uint32_t at = 1; failed; at++) {
-            meter m = {.fail_at = at, .stay = stay};
-            plim_settings set = {.alloc = meter_alloc, .alloc_ctx = &m};
+        for (int64_t at = 0; failed; at++) {
+            countdown c = {.left = at, .from_then = stay};
+            plim_settings set = {.alloc = countdown_alloc, .alloc_ctx = &c};
             plim_error err = {0};
             plim_pack_result res;
             memcpy(buf, before, sizeof buf);
             const plim_status status = plim_pack(buf, 60, &(plim_pack_options){.seconds = 0.01}, &res, &set, &err);
-            failed = m.calls >= at;
+            failed = c.failed > 0;
             assert_int_equal(status, failed ? PLIM_E_NOMEM : PLIM_OK);
             assert_int_equal(err.code, status);
-            assert_int_equal(m.live, 0);
+            assert_int_equal(c.live, 0);
             if (failed) assert_memory_equal(buf, before, sizeof buf);
-            else assert_true(at > 12);
+            else assert_true(at > 11);
         }
     }
 }

@@ -222,14 +222,14 @@ static const plim__pnode *node_in(const bench *b, const fixture *f, uint32_t op)
     return NULL;
 }
 
-/* The steps as text: r i s m w, capital after the loops, with their depths. */
+/* The steps as text: r i s m w, d for done, capital after the loops, with their depths. */
 static const char *steps_of(const bench *b)
 {
     static char text[128];
     char *at = text;
     for (uint32_t i = 0; i < b->p.n_steps; i++) {
         const plim__step *s = &b->p.step[i];
-        at += snprintf(at, 8, "%s%c%u", i ? " " : "", (s->post ? "RISMW" : "rismw")[s->kind], s->depth);
+        at += snprintf(at, 8, "%s%c%u", i ? " " : "", (s->post ? "RISMWD" : "rismwd")[s->kind], s->depth);
     }
     return text;
 }
@@ -252,7 +252,7 @@ static void rows_cut_make_an_accumulator(void **state)
     assert_int_equal(b.p.value[sum->out[0]].role, PLIM__ROLE_ACC);
     assert_int_equal(b.p.value[mean->out[0]].role, PLIM__ROLE_WRITE);
     /* start the sum; for each tile read and add; merge, divide, write */
-    assert_string_equal(steps_of(&b), "i0 r1 s1 M0 S0 W0");
+    assert_string_equal(steps_of(&b), "i0 r1 s1 M0 S0 W0 D0");
     end_bench(&b, &f);
 }
 
@@ -283,7 +283,7 @@ static void both_cut(void **state)
     const plim__pnode *sum = node_in(&b, &f, PLIM__OP_REDUCE);
     assert_int_equal(sum->depth, 2);
     assert_int_equal(sum->acc_depth, 1);
-    assert_string_equal(steps_of(&b), "i1 r2 s2 M1 S1 W1");
+    assert_string_equal(steps_of(&b), "i1 r2 s2 M1 S1 W1 D1");
     end_bench(&b, &f);
     set_up(&f, "mean(x, 0)", 4, 8, 64u << 20, false);
     assert_int_equal(build(&b, &f, (int64_t[]){2, 2}), PLIM_OK); /* the summed rows outside */

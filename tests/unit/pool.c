@@ -2,9 +2,7 @@
  * refused. */
 #include "unit.h"
 
-#include "slope.h"
-
-#define VALUES 16
+#include "grads.h"
 
 typedef struct pool_case {
     const char *name;
@@ -115,35 +113,31 @@ static void compare(const char *name, const char *what, const plim_graph *g, voi
 
 static void check(const pool_case *c, const plim__pool *p, plim_dtype t, fill how, uint64_t seed)
 {
-    plim_graph *g;
-    void *data[VALUES] = {0};
-    parts_rng rng = {seed * 31 + 7};
+    parts_lab lab = parts_lab_new(seed * 31 + 7);
     plim_error err = {0};
     uint32_t y, dx;
     uint64_t nx, ny;
-    assert_int_equal(plim__graph_new(&g, (plim__alloc){0}, NULL), PLIM_OK);
-    const uint32_t x = parts_input(g, data, t, &c->x, &rng);
-    if (plim__op_pool(g, x, p, &y, &err)) fail_msg("%s: %s", c->name, err.message);
-    const plim_shape ys = g->value[y].shape;
-    const uint32_t dy = parts_input(g, data, t, &ys, &rng);
-    if (plim__op_pool_back(g, x, y, dy, p, &dx, &err)) fail_msg("%s: %s", c->name, err.message);
-    assert_true(plim__shape_equal(&g->value[dx].shape, &c->x));
+    const uint32_t x = parts_lab_input(&lab, t, &c->x);
+    if (plim__op_pool(lab.g, x, p, &y, &err)) fail_msg("%s: %s", c->name, err.message);
+    const plim_shape ys = lab.g->value[y].shape;
+    const uint32_t dy = parts_lab_input(&lab, t, &ys);
+    if (plim__op_pool_back(lab.g, x, y, dy, p, &dx, &err)) fail_msg("%s: %s", c->name, err.message);
+    assert_true(plim__shape_equal(&lab.g->value[dx].shape, &c->x));
     assert_int_equal(plim_shape_count(&nx, &c->x, NULL), PLIM_OK);
     assert_int_equal(plim_shape_count(&ny, &ys, NULL), PLIM_OK);
-    fill_x(data[x], t, nx, how, &rng);
+    fill_x(lab.data[x], t, nx, how, &lab.rng);
     double *xd = malloc((nx + 1) * sizeof *xd), *dyd = malloc((ny + 1) * sizeof *dyd), *want = calloc(ny + 1, sizeof *want),
         *want_dx = calloc(nx + 1, sizeof *want_dx);
-    plim__convert(xd, PLIM_F64, data[x], t, nx);
-    plim__convert(dyd, PLIM_F64, data[dy], t, ny);
+    plim__convert(xd, PLIM_F64, lab.data[x], t, nx);
+    plim__convert(dyd, PLIM_F64, lab.data[dy], t, ny);
     define(p, &c->x, &ys, xd, dyd, want, want_dx);
     for (int round = 0; round < 4; round++) { /* each draws other cuts and other layouts */
-        parts_run(g, data, round == 0 ? PARTS_WHOLE : PARTS_CUT, &rng);
-        compare(c->name, "y", g, data, y, want);
-        compare(c->name, "dx", g, data, dx, want_dx);
+        parts_run(lab.g, lab.data, round == 0 ? PARTS_WHOLE : PARTS_CUT, &lab.rng);
+        compare(c->name, "y", lab.g, lab.data, y, want);
+        compare(c->name, "dx", lab.g, lab.data, dx, want_dx);
     }
     free(xd), free(dyd), free(want), free(want_dx);
-    parts_free(g, data);
-    plim__graph_free(&g);
+    parts_lab_free(&lab);
 }
 
 static void each_pool(const pool_case *c, void (*fn)(const pool_case *c, const plim__pool *p, uint64_t seed), uint64_t seed)
@@ -172,26 +166,23 @@ static void test_against_definition(void **state)
 /* Distinct values, further apart than the differences step: the largest stays the largest. */
 static void check_slope(const pool_case *c, const plim__pool *p, uint64_t seed)
 {
-    plim_graph *g;
-    void *data[VALUES] = {0};
-    parts_rng rng = {seed + 5};
     uint32_t y;
     uint64_t n;
     assert_int_equal(plim_shape_count(&n, &c->x, NULL), PLIM_OK);
     if (n == 0 || n > 1000) return;
-    assert_int_equal(plim__graph_new(&g, (plim__alloc){0}, NULL), PLIM_OK);
-    const uint32_t x = parts_input(g, data, PLIM_F64, &c->x, &rng);
-    double *v = data[x];
+    parts_lab lab = parts_lab_new(seed + 5);
+    const uint32_t x = parts_lab_input(&lab, PLIM_F64, &c->x);
+    double *v = lab.data[x];
     for (uint64_t i = 0; i < n; i++) v[i] = (double)i;
     for (uint64_t i = n; i-- > 1;) {
-        const uint64_t j = parts_random(&rng, (uint32_t)i + 1);
+        const uint64_t j = parts_random(&lab.rng, (uint32_t)i + 1);
         const double was = v[i];
         v[i] = v[j], v[j] = was;
     }
-    assert_int_equal(plim__op_pool(g, x, p, &y, NULL), PLIM_OK);
-    slope_check(g, data, y, 0.25, &rng);
-    parts_free(g, data);
-    plim__graph_free(&g);
+    assert_int_equal(plim__op_pool(lab.g, x, p, &y, NULL), PLIM_OK);
+    const char *wrong = grads_check(lab.g, lab.data, y, &(grads_how){.h = 0.25, .atol = 1e-4, .rtol = 1e-5, .samples = 10}, &lab.rng);
+    if (wrong) fail_msg("%s", wrong);
+    parts_lab_free(&lab);
 }
 
 static void test_gradients(void **state)
@@ -211,19 +202,15 @@ static void test_rounding(void **state)
     };
     for (size_t k = 0; k < COUNT_OF(rows); k++)
         for (int up = 0; up < 2; up++) {
-            plim_graph *g;
-            void *data[VALUES] = {0};
-            parts_rng rng = {k};
+            parts_lab lab = parts_lab_new(k);
             uint32_t y;
             const plim_shape s = {3, {1, 1, rows[k].n}};
             const plim__pool p = {.space = 1, .size = {rows[k].size}, .stride = {rows[k].stride}, .dilation = {1}, .before = {rows[k].before},
                 .after = {rows[k].after}, .round_up = up};
-            assert_int_equal(plim__graph_new(&g, (plim__alloc){0}, NULL), PLIM_OK);
-            const uint32_t x = parts_input(g, data, PLIM_F32, &s, &rng);
-            assert_int_equal(plim__op_pool(g, x, &p, &y, NULL), PLIM_OK);
-            assert_int_equal(g->value[y].shape.dim[2], up ? rows[k].up : rows[k].down);
-            parts_free(g, data);
-            plim__graph_free(&g);
+            const uint32_t x = parts_lab_input(&lab, PLIM_F32, &s);
+            assert_int_equal(plim__op_pool(lab.g, x, &p, &y, NULL), PLIM_OK);
+            assert_int_equal(lab.g->value[y].shape.dim[2], up ? rows[k].up : rows[k].down);
+            parts_lab_free(&lab);
         }
 }
 
@@ -232,39 +219,34 @@ static void test_refusals(void **state)
     (void)state;
     const plim_shape xs = {4, {2, 3, 8, 9}}, flat = {3, {2, 3, 8}};
     const plim__pool good = {.space = 2, .size = {2, 2}, .stride = {2, 2}, .dilation = {1, 1}};
-    plim_graph *g;
-    void *data[VALUES] = {0};
-    parts_rng rng = {3};
+    parts_lab lab = parts_lab_new(3);
     uint32_t y, v;
     plim_error err = {0};
-    assert_int_equal(plim__graph_new(&g, (plim__alloc){0}, NULL), PLIM_OK);
-    const uint32_t x = parts_input(g, data, PLIM_F32, &xs, &rng), i = parts_input(g, data, PLIM_I32, &xs, &rng), line = parts_input(g, data,
-        PLIM_F32, &flat, &rng);
-    assert_int_equal(plim__op_pool(g, x, &good, &y, NULL), PLIM_OK);
-    assert_int_equal(plim__op_pool(g, i, &good, &v, NULL), PLIM_E_TYPE);
-    assert_int_equal(plim__op_pool(g, line, &good, &v, NULL), PLIM_E_SHAPE);
+    const uint32_t x = parts_lab_input(&lab, PLIM_F32, &xs), i = parts_lab_input(&lab, PLIM_I32, &xs), line = parts_lab_input(&lab, PLIM_F32, &flat);
+    assert_int_equal(plim__op_pool(lab.g, x, &good, &y, NULL), PLIM_OK);
+    assert_int_equal(plim__op_pool(lab.g, i, &good, &v, NULL), PLIM_E_TYPE);
+    assert_int_equal(plim__op_pool(lab.g, line, &good, &v, NULL), PLIM_E_SHAPE);
     plim__pool p = good;
     p.size[0] = 0;
-    assert_int_equal(plim__op_pool(g, x, &p, &v, NULL), PLIM_E_SHAPE);
+    assert_int_equal(plim__op_pool(lab.g, x, &p, &v, NULL), PLIM_E_SHAPE);
     p = good, p.size[1] = 10;
-    assert_int_equal(plim__op_pool(g, x, &p, &v, &err), PLIM_E_SHAPE);
+    assert_int_equal(plim__op_pool(lab.g, x, &p, &v, &err), PLIM_E_SHAPE);
     assert_non_null(strstr(err.message, "a window over 10 elements in dimension 1 of space, which has 9"));
     p = good, p.stride[0] = 0;
-    assert_int_equal(plim__op_pool(g, x, &p, &v, NULL), PLIM_E_INVALID);
+    assert_int_equal(plim__op_pool(lab.g, x, &p, &v, NULL), PLIM_E_INVALID);
     p = good, p.before[0] = 2;
-    assert_int_equal(plim__op_pool(g, x, &p, &v, NULL), PLIM_E_INVALID);
+    assert_int_equal(plim__op_pool(lab.g, x, &p, &v, NULL), PLIM_E_INVALID);
     p = good, p.after[1] = -1;
-    assert_int_equal(plim__op_pool(g, x, &p, &v, NULL), PLIM_E_INVALID);
+    assert_int_equal(plim__op_pool(lab.g, x, &p, &v, NULL), PLIM_E_INVALID);
     p = good, p.space = 4;
-    assert_int_equal(plim__op_pool(g, x, &p, &v, NULL), PLIM_E_INVALID);
-    assert_int_equal(plim__op_pool_back(g, x, y, x, &good, &v, NULL), PLIM_E_SHAPE);
-    assert_int_equal(plim__op_pool_back(g, x, x, y, &good, &v, NULL), PLIM_E_SHAPE);
-    assert_int_equal(plim__op_pool_back(g, i, y, y, &good, &v, NULL), PLIM_E_TYPE);
+    assert_int_equal(plim__op_pool(lab.g, x, &p, &v, NULL), PLIM_E_INVALID);
+    assert_int_equal(plim__op_pool_back(lab.g, x, y, x, &good, &v, NULL), PLIM_E_SHAPE);
+    assert_int_equal(plim__op_pool_back(lab.g, x, x, y, &good, &v, NULL), PLIM_E_SHAPE);
+    assert_int_equal(plim__op_pool_back(lab.g, i, y, y, &good, &v, NULL), PLIM_E_TYPE);
     p = good, p.average = true;
-    assert_int_equal(plim__op_pool_back(g, i, i, y, &p, &v, NULL), PLIM_OK); /* a mean looks at neither */
-    assert_int_equal(g->node[g->value[v].node].n_in, 1);
-    parts_free(g, data);
-    plim__graph_free(&g);
+    assert_int_equal(plim__op_pool_back(lab.g, i, i, y, &p, &v, NULL), PLIM_OK); /* a mean looks at neither */
+    assert_int_equal(lab.g->node[lab.g->value[v].node].n_in, 1);
+    parts_lab_free(&lab);
 }
 
 int main(void)

@@ -44,40 +44,36 @@ static int64_t column_sorted(double *to, const void *x, plim_dtype t, const plim
 
 static void check_quantile(plim_dtype t, const plim_shape *s, uint32_t mask, const double *q, uint32_t n_q, bool scalar, uint64_t seed)
 {
-    plim_graph *g;
-    void *data[VALUES] = {0};
-    parts_rng rng = {seed * 41 + 3};
-    assert_int_equal(plim__graph_new(&g, (plim__alloc){0}, NULL), PLIM_OK);
-    const uint32_t x = parts_input(g, data, t, s, &rng);
+    parts_lab lab = parts_lab_new(seed * 41 + 3);
+    const uint32_t x = parts_lab_input(&lab, t, s);
     uint64_t n;
     assert_int_equal(plim_shape_count(&n, s, NULL), PLIM_OK);
     if (plim__dtype_is_float(t) && seed % 2 && n > 20) {
-        parts_set(data[x], t, n / 2, NAN);
-        parts_set(data[x], t, 3, -INFINITY);
-        parts_set(data[x], t, 4, -0.0);
+        parts_set(lab.data[x], t, n / 2, NAN);
+        parts_set(lab.data[x], t, 3, -INFINITY);
+        parts_set(lab.data[x], t, 4, -0.0);
     }
     uint32_t v;
     plim_error err = {0};
-    if (plim__op_radix_quantile(g, x, q, n_q, scalar, mask, seed & 1, &v, &err) != PLIM_OK) fail_msg("%s", err.message);
-    const plim_dtype out = g->value[v].dtype;
-    const uint64_t columns = g->value[v].bytes / plim_dtype_bytes(out) / n_q;
+    if (plim__op_radix_quantile(lab.g, x, q, n_q, scalar, mask, seed & 1, &v, &err) != PLIM_OK) fail_msg("%s", err.message);
+    const plim_dtype out = lab.g->value[v].dtype;
+    const uint64_t columns = lab.g->value[v].bytes / plim_dtype_bytes(out) / n_q;
     double *sorted = malloc(n * sizeof *sorted);
     for (int mode = PARTS_WHOLE; mode <= PARTS_MERGED; mode++) {
-        parts_run(g, data, mode, &rng);
+        parts_run(lab.g, lab.data, mode, &lab.rng);
         for (uint64_t c = 0; c < columns; c++) {
-            const int64_t m = column_sorted(sorted, data[x], t, s, mask, c);
+            const int64_t m = column_sorted(sorted, lab.data[x], t, s, mask, c);
             for (uint32_t k = 0; k < n_q; k++) {
                 char rounded[8];
                 parts_set(rounded, out, 0, m ? quantile(sorted, m, q[k]) : (double)NAN);
-                const double want = parts_get(rounded, out, 0), got = parts_get(data[v], out, k * columns + c);
+                const double want = parts_get(rounded, out, 0), got = parts_get(lab.data[v], out, k * columns + c);
                 if (!parts_close(got, want, 0, 0))
                     fail_msg("quantile %g of %s: column %llu is %.17g, not %.17g", q[k], plim_dtype_name(t), (unsigned long long)c, got, want);
             }
         }
     }
     free(sorted);
-    parts_free(g, data);
-    plim__graph_free(&g);
+    parts_lab_free(&lab);
 }
 
 static void test_quantile(void **state)
@@ -103,20 +99,16 @@ static void test_wide_keys(void **state)
 {
     (void)state;
     const plim_shape s = {1, {5}};
-    plim_graph *g;
-    void *data[VALUES] = {0};
-    parts_rng rng = {3};
-    assert_int_equal(plim__graph_new(&g, (plim__alloc){0}, NULL), PLIM_OK);
-    const uint32_t x = parts_input(g, data, PLIM_I64, &s, &rng);
+    parts_lab lab = parts_lab_new(3);
+    const uint32_t x = parts_lab_input(&lab, PLIM_I64, &s);
     const int64_t v[] = {INT64_MIN, INT64_MAX, -1, (INT64_C(1) << 60) + 512, 3};
-    memcpy(data[x], v, sizeof v);
+    memcpy(lab.data[x], v, sizeof v);
     const double q[] = {0, 0.25, 0.5, 0.75, 1}, want[] = {-0x1p63, -1, 3, 0x1p60 + 512, 0x1p63};
     uint32_t out;
-    assert_int_equal(plim__op_radix_quantile(g, x, q, 5, false, 1, false, &out, NULL), PLIM_OK);
-    parts_run(g, data, PARTS_CUT, &rng);
-    for (int i = 0; i < 5; i++) assert_true(((double *)data[out])[i] == want[i]);
-    parts_free(g, data);
-    plim__graph_free(&g);
+    assert_int_equal(plim__op_radix_quantile(lab.g, x, q, 5, false, 1, false, &out, NULL), PLIM_OK);
+    parts_run(lab.g, lab.data, PARTS_CUT, &lab.rng);
+    for (int i = 0; i < 5; i++) assert_true(((double *)lab.data[out])[i] == want[i]);
+    parts_lab_free(&lab);
 }
 
 /* The fewest passes whose counters stay small. */
@@ -147,21 +139,17 @@ static void test_refusals(void **state)
 {
     (void)state;
     const plim_shape s = {2, {0, 4}}, wide = {8, {2, 1, 1, 1, 1, 1, 1, 2}};
-    plim_graph *g;
-    void *data[VALUES] = {0};
-    parts_rng rng = {3};
+    parts_lab lab = parts_lab_new(3);
     uint32_t v;
     const double half = 0.5, bad = NAN;
-    assert_int_equal(plim__graph_new(&g, (plim__alloc){0}, NULL), PLIM_OK);
-    const uint32_t x = parts_input(g, data, PLIM_F32, &s, &rng), y = parts_input(g, data, PLIM_F32, &wide, &rng);
+    const uint32_t x = parts_lab_input(&lab, PLIM_F32, &s), y = parts_lab_input(&lab, PLIM_F32, &wide);
     plim_error err = {0};
-    assert_int_equal(plim__op_radix_quantile(g, x, &half, 1, true, 1, false, &v, NULL), PLIM_E_SHAPE);
-    assert_int_equal(plim__op_radix_quantile(g, x, &bad, 1, true, 2, false, &v, NULL), PLIM_E_INVALID);
-    assert_int_equal(plim__op_radix_quantile(g, x, &half, 1, true, 4, false, &v, NULL), PLIM_E_SHAPE);
-    assert_int_equal(plim__op_radix_quantile(g, y, &half, 1, true, 1, false, &v, &err), PLIM_E_UNSUPPORTED);
+    assert_int_equal(plim__op_radix_quantile(lab.g, x, &half, 1, true, 1, false, &v, NULL), PLIM_E_SHAPE);
+    assert_int_equal(plim__op_radix_quantile(lab.g, x, &bad, 1, true, 2, false, &v, NULL), PLIM_E_INVALID);
+    assert_int_equal(plim__op_radix_quantile(lab.g, x, &half, 1, true, 4, false, &v, NULL), PLIM_E_SHAPE);
+    assert_int_equal(plim__op_radix_quantile(lab.g, y, &half, 1, true, 1, false, &v, &err), PLIM_E_UNSUPPORTED);
     assert_non_null(strstr(err.message, "reshape"));
-    parts_free(g, data);
-    plim__graph_free(&g);
+    parts_lab_free(&lab);
 }
 
 int main(void)

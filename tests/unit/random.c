@@ -1,7 +1,7 @@
 /* Random numbers: the same bits however they are cut, and as uniform and independent as tests of a million can tell. */
 #include "unit.h"
 
-#include "grads.h"
+#include "parts.h"
 #include "kernels/random.h"
 
 #define VALUES 8
@@ -41,7 +41,7 @@ static void test_cuts(void **state)
     };
     parts_rng rng = {5};
     for (size_t k = 0; k < COUNT_OF(shapes); k++) {
-        const uint64_t n = grads_count(&shapes[k]);
+        const uint64_t n = parts_count(&shapes[k]);
         float *got = malloc((n + 1) * sizeof *got), *want = numbers(77, 3, (int64_t)n + 1);
         for (int try = 0; try < 6; try++) {
             run_node(&shapes[k], 77, 3, try ? PARTS_CUT : PARTS_WHOLE, &rng, got);
@@ -133,20 +133,16 @@ static void test_independent(void **state)
 static void test_refusals(void **state)
 {
     (void)state;
-    plim_graph *g;
-    void *data[VALUES] = {0};
-    parts_rng rng = {1};
+    parts_lab lab = parts_lab_new(1);
     uint32_t v;
     const plim_shape scalar = {0}, one = {1, {1}}, bad = {2, {3, -1}}, huge = {2, {INT64_C(1) << 40, INT64_C(1) << 40}};
-    assert_int_equal(plim__graph_new(&g, (plim__alloc){0}, NULL), PLIM_OK);
-    const uint32_t seed = parts_input(g, data, PLIM_U64, &scalar, &rng), list = parts_input(g, data, PLIM_U64, &one, &rng);
-    const uint32_t wrong = parts_input(g, data, PLIM_F32, &scalar, &rng);
-    assert_int_equal(plim__op_random(g, &one, list, 0, &v, NULL), PLIM_E_TYPE);
-    assert_int_equal(plim__op_random(g, &one, wrong, 0, &v, NULL), PLIM_E_TYPE);
-    assert_int_equal(plim__op_random(g, &bad, seed, 0, &v, NULL), PLIM_E_SHAPE);
-    assert_int_equal(plim__op_random(g, &huge, seed, 0, &v, NULL), PLIM_E_OVERFLOW);
-    parts_free(g, data);
-    plim__graph_free(&g);
+    const uint32_t seed = parts_lab_input(&lab, PLIM_U64, &scalar), list = parts_lab_input(&lab, PLIM_U64, &one);
+    const uint32_t wrong = parts_lab_input(&lab, PLIM_F32, &scalar);
+    assert_int_equal(plim__op_random(lab.g, &one, list, 0, &v, NULL), PLIM_E_TYPE);
+    assert_int_equal(plim__op_random(lab.g, &one, wrong, 0, &v, NULL), PLIM_E_TYPE);
+    assert_int_equal(plim__op_random(lab.g, &bad, seed, 0, &v, NULL), PLIM_E_SHAPE);
+    assert_int_equal(plim__op_random(lab.g, &huge, seed, 0, &v, NULL), PLIM_E_OVERFLOW);
+    parts_lab_free(&lab);
 }
 
 int main(void)

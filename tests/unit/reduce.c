@@ -4,28 +4,11 @@
 #include "kernels/reduce.h"
 #include "parts.h"
 
-#define VALUES 64
-
-typedef struct fixture {
-    plim_graph *g;
-    void *data[VALUES];
-    parts_rng rng;
-    uint32_t x;
-} fixture;
-
-static fixture fixture_new(plim_dtype t, const plim_shape *s, uint64_t seed)
+static parts_lab lab_new(plim_dtype t, const plim_shape *s, uint64_t seed)
 {
-    fixture f = {.rng = {seed * 977 + 5}};
-    plim_error err = {0};
-    assert_int_equal(plim__graph_new(&f.g, (plim__alloc){0}, &err), PLIM_OK);
-    f.x = parts_input(f.g, f.data, t, s, &f.rng);
+    parts_lab f = parts_lab_new(seed);
+    f.x = parts_lab_input(&f, t, s);
     return f;
-}
-
-static void fixture_free(fixture *f)
-{
-    parts_free(f->g, f->data);
-    plim__graph_free(&f->g);
 }
 
 static const struct {
@@ -51,13 +34,6 @@ static uint64_t reduced_index(const plim_shape *s, uint32_t mask, uint64_t i)
     return at;
 }
 
-static uint64_t count_of(const plim_shape *s)
-{
-    uint64_t n = 1;
-    for (uint32_t d = 0; d < s->rank; d++) n *= (uint64_t)s->dim[d];
-    return n;
-}
-
 static void check_close(double got, double want, double atol, double rtol, const char *what, uint64_t i)
 {
     if (!parts_close(got, want, atol, rtol)) fail_msg("%s: element %llu is %.17g, not %.17g", what, (unsigned long long)i, got, want);
@@ -75,8 +51,8 @@ static long double fold(plim__reduction how, long double a, long double b)
 
 static void check_reduce(plim__reduction how, plim_dtype t, plim_dtype out, const plim_shape *s, uint32_t mask, bool keepdims, uint64_t seed)
 {
-    fixture f = fixture_new(t, s, seed);
-    const uint64_t n = count_of(s);
+    parts_lab f = lab_new(t, s, seed);
+    const uint64_t n = parts_count(s);
     void *x = f.data[f.x];
     const bool picks = how == PLIM__REDUCE_MIN || how == PLIM__REDUCE_MAX;
     if (how == PLIM__REDUCE_PROD) for (uint64_t i = 0; i < n; i++) parts_set(x, t, i, 1 + (i % 97 == 5)); /* stays in range */
@@ -105,14 +81,14 @@ static void check_reduce(plim__reduction how, plim_dtype t, plim_dtype out, cons
     }
     free(want);
     free(size);
-    fixture_free(&f);
+    parts_lab_free(&f);
 }
 
 static void test_reduce(void **state)
 {
     (void)state;
     for (size_t k = 0; k < COUNT_OF(cases); k++) {
-        const bool filled = count_of(&cases[k].shape) > 0;
+        const bool filled = parts_count(&cases[k].shape) > 0;
         for (int t = 0; t < PLIM_DTYPE_COUNT; t++) {
             const plim_dtype in = (plim_dtype)t;
             const bool is_float = plim__dtype_is_float(in);
@@ -131,7 +107,7 @@ static void test_wrap(void **state)
 {
     (void)state;
     const plim_shape s = {1, {3}};
-    fixture f = fixture_new(PLIM_I64, &s, 1);
+    parts_lab f = lab_new(PLIM_I64, &s, 1);
     ((int64_t *)f.data[f.x])[0] = INT64_MAX;
     ((int64_t *)f.data[f.x])[1] = 5;
     ((int64_t *)f.data[f.x])[2] = 7;
@@ -141,14 +117,14 @@ static void test_wrap(void **state)
     parts_run(f.g, f.data, PARTS_WHOLE, &f.rng);
     assert_true(*(uint64_t *)f.data[sum] == (uint64_t)INT64_MAX + 12);
     assert_true(*(uint64_t *)f.data[prod] == (uint64_t)INT64_MAX * 35);
-    fixture_free(&f);
+    parts_lab_free(&f);
 }
 
 static void test_refusals(void **state)
 {
     (void)state;
     const plim_shape s = {2, {4, 0}};
-    fixture f = fixture_new(PLIM_F32, &s, 1);
+    parts_lab f = lab_new(PLIM_F32, &s, 1);
     uint32_t v, w;
     plim_error err = {0};
     assert_int_equal(plim__op_reduce(f.g, PLIM__REDUCE_MIN, f.x, 2, false, PLIM_F32, &v, &err), PLIM_E_SHAPE);
@@ -161,15 +137,15 @@ static void test_refusals(void **state)
     assert_int_equal(plim__op_topk(f.g, f.x, 1, 2, true, &v, &w, NULL), PLIM_E_SHAPE);
     assert_int_equal(plim__op_scan(f.g, PLIM__REDUCE_MIN, f.x, 0, PLIM_F32, &v, NULL), PLIM_E_INVALID);
     assert_int_equal(plim__op_histogram(f.g, f.x, f.x, f.x, 3, &v, NULL), PLIM_E_TYPE);
-    fixture_free(&f);
+    parts_lab_free(&f);
 }
 
 /* ------------------------------------------------------------------------------------------------ moments */
 
 static void check_moments(plim_dtype t, const plim_shape *s, uint32_t mask, double mean, double spread, double rtol, uint64_t seed)
 {
-    fixture f = fixture_new(t, s, seed);
-    const uint64_t n = count_of(s);
+    parts_lab f = lab_new(t, s, seed);
+    const uint64_t n = parts_count(s);
     void *x = f.data[f.x];
     if (spread > 0) for (uint64_t i = 0; i < n; i++) parts_set(x, t, i, mean + spread * (parts_get(x, t, i) / 50));
     uint32_t v;
@@ -196,7 +172,7 @@ static void check_moments(plim_dtype t, const plim_shape *s, uint32_t mask, doub
         }
     }
     free(sum);
-    fixture_free(&f);
+    parts_lab_free(&f);
 }
 
 static void test_moments(void **state)
@@ -214,7 +190,7 @@ static void test_long_sum(void **state)
 {
     (void)state;
     const plim_shape s = {1, {3000000}};
-    fixture f = fixture_new(PLIM_F32, &s, 9);
+    parts_lab f = lab_new(PLIM_F32, &s, 9);
     float *x = f.data[f.x];
     long double want = 0, squares = 0;
     for (int64_t i = 0; i < s.dim[0]; i++) want += x[i] = 0.1f + x[i] * 1e-4f;
@@ -226,15 +202,15 @@ static void test_long_sum(void **state)
     check_close(*(double *)f.data[sum], (double)want, 0, 2e-15, "sum", 0);
     check_close(((double *)f.data[moments])[1], (double)(want / s.dim[0]), 0, 4e-15, "mean", 0);
     check_close(((double *)f.data[moments])[2], (double)squares, 0, 4e-15, "m2", 0);
-    fixture_free(&f);
+    parts_lab_free(&f);
 }
 
 /* ---------------------------------------------------------------------------------------------- argreduce */
 
 static void check_arg(bool largest, plim_dtype t, const plim_shape *s, uint32_t mask, uint64_t seed)
 {
-    fixture f = fixture_new(t, s, seed);
-    const uint64_t n = count_of(s);
+    parts_lab f = lab_new(t, s, seed);
+    const uint64_t n = parts_count(s);
     void *x = f.data[f.x];
     const uint32_t all = (1u << s->rank) - 1;
     if (plim__dtype_is_float(t) && seed % 3 == 0) {
@@ -271,7 +247,7 @@ static void check_arg(bool largest, plim_dtype t, const plim_shape *s, uint32_t 
     }
     free(want);
     free(best);
-    fixture_free(&f);
+    parts_lab_free(&f);
 }
 
 static void test_argreduce(void **state)
@@ -279,7 +255,7 @@ static void test_argreduce(void **state)
     (void)state;
     for (size_t k = 0; k < COUNT_OF(cases); k++) {
         const uint32_t mask = cases[k].mask, all = (1u << cases[k].shape.rank) - 1;
-        if (count_of(&cases[k].shape) == 0 || (mask != all && __builtin_popcount(mask) != 1)) continue;
+        if (parts_count(&cases[k].shape) == 0 || (mask != all && __builtin_popcount(mask) != 1)) continue;
         for (int t = 0; t < PLIM_DTYPE_COUNT; t++)
             for (uint64_t seed = 0; seed < 4; seed++) check_arg(seed & 1, (plim_dtype)t, &cases[k].shape, mask, seed + k);
     }
@@ -289,8 +265,8 @@ static void test_argreduce(void **state)
 
 static void check_histogram(plim_dtype t, const plim_shape *s, int64_t bins, double lo, double hi, uint64_t seed)
 {
-    fixture f = fixture_new(t, s, seed);
-    const uint64_t n = count_of(s);
+    parts_lab f = lab_new(t, s, seed);
+    const uint64_t n = parts_count(s);
     void *x = f.data[f.x];
     const plim_shape scalar = {0};
     uint32_t vlo, vhi, v;
@@ -324,7 +300,7 @@ static void check_histogram(plim_dtype t, const plim_shape *s, int64_t bins, dou
     }
     free(edge);
     free(want);
-    fixture_free(&f);
+    parts_lab_free(&f);
 }
 
 static void test_histogram(void **state)
@@ -343,8 +319,8 @@ static void test_histogram(void **state)
 
 static void check_scan(plim__reduction how, plim_dtype t, plim_dtype out, const plim_shape *s, uint32_t axis, uint64_t seed)
 {
-    fixture f = fixture_new(t, s, seed);
-    const uint64_t n = count_of(s);
+    parts_lab f = lab_new(t, s, seed);
+    const uint64_t n = parts_count(s);
     void *x = f.data[f.x];
     if (how == PLIM__REDUCE_PROD) for (uint64_t i = 0; i < n; i++) parts_set(x, t, i, 1 + (i % 97 == 5));
     uint32_t v;
@@ -365,7 +341,7 @@ static void check_scan(plim__reduction how, plim_dtype t, plim_dtype out, const 
     }
     free(run);
     free(want);
-    fixture_free(&f);
+    parts_lab_free(&f);
 }
 
 static void test_scan(void **state)

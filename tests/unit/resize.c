@@ -1,10 +1,9 @@
 /* resize and its gradient: against the definition, dimension by dimension, for every mode; whole and cut, so that what is read is enough. */
 #include "unit.h"
 
-#include "kernels/resize.h"
 #include "grads.h"
-
-#define VALUES 16
+#include "kernels/resize.h"
+#include "lanes.h"
 
 static const struct {
     plim_shape shape;
@@ -93,8 +92,8 @@ static taps taps_of(int64_t i, int64_t in, int64_t out, double scale, plim__resi
 static void reference(size_t c, const plim__resize *r, const plim_shape *in, const plim_shape *out, const double *x, const double *dy, double *want,
                       double *back)
 {
-    const uint64_t n = grads_count(out);
-    memset(back, 0, grads_count(in) * sizeof *back);
+    const uint64_t n = parts_count(out);
+    memset(back, 0, parts_count(in) * sizeof *back);
     for (uint64_t i = 0; i < n; i++) {
         int64_t at[PLIM_MAX_RANK], rest = (int64_t)i;
         for (uint32_t d = out->rank; d-- > 0; rest /= out->dim[d]) at[d] = rest % out->dim[d];
@@ -131,31 +130,27 @@ static void check_values(size_t c, plim_dtype t, plim__resize_mode mode, plim__r
     plim__resize r = {.mode = mode, .where = where, .round = round, .space = cases[c].space};
     memcpy(r.size, cases[c].size, sizeof r.size);
     memcpy(r.scale, cases[c].scale, sizeof r.scale);
-    plim_graph *g;
-    void *data[VALUES] = {0};
-    parts_rng rng = {seed * 31 + c};
-    assert_int_equal(plim__graph_new(&g, (plim__alloc){0}, NULL), PLIM_OK);
-    const uint32_t x = parts_input(g, data, t, in, &rng);
+    parts_lab lab = parts_lab_new(seed * 31 + c);
+    const uint32_t x = parts_lab_input(&lab, t, in);
     uint32_t y, dx;
     plim_error err = {0};
-    if (plim__op_resize(g, x, &r, &y, &err) != PLIM_OK) fail_msg("%s", err.message);
-    const plim_shape out = g->value[y].shape;
-    const uint32_t dy = parts_input(g, data, t, &out, &rng);
-    if (plim__op_resize_back(g, dy, &r, in, &dx, &err) != PLIM_OK) fail_msg("%s", err.message);
-    const uint64_t n = grads_count(in), m = grads_count(&out);
+    if (plim__op_resize(lab.g, x, &r, &y, &err) != PLIM_OK) fail_msg("%s", err.message);
+    const plim_shape out = lab.g->value[y].shape;
+    const uint32_t dy = parts_lab_input(&lab, t, &out);
+    if (plim__op_resize_back(lab.g, dy, &r, in, &dx, &err) != PLIM_OK) fail_msg("%s", err.message);
+    const uint64_t n = parts_count(in), m = parts_count(&out);
     double *d = calloc(2 * n + 2 * m + 1, sizeof *d), *xs = d, *back = d + n, *dys = d + 2 * n, *want = dys + m;
-    for (uint64_t i = 0; i < n; i++) xs[i] = parts_get(data[x], t, i);
-    for (uint64_t i = 0; i < m; i++) dys[i] = parts_get(data[dy], t, i);
+    for (uint64_t i = 0; i < n; i++) xs[i] = parts_get(lab.data[x], t, i);
+    for (uint64_t i = 0; i < m; i++) dys[i] = parts_get(lab.data[dy], t, i);
     reference(c, &r, in, &out, xs, dys, want, back);
     const double sums = n ? 50 * (double)m / (double)n + 50 : 0;
     for (int parts = PARTS_WHOLE; parts <= PARTS_CUT; parts++) {
-        parts_run(g, data, parts, &rng);
-        compare("resize", c, data[y], t, want, m, t == PLIM_F32 ? 2e-5 : 1e-12);
-        compare("resize back", c, data[dx], t, back, n, (t == PLIM_F32 ? 1e-6 : 1e-14) * sums);
+        parts_run(lab.g, lab.data, parts, &lab.rng);
+        compare("resize", c, lab.data[y], t, want, m, t == PLIM_F32 ? 2e-5 : 1e-12);
+        compare("resize back", c, lab.data[dx], t, back, n, (t == PLIM_F32 ? 1e-6 : 1e-14) * sums);
     }
     free(d);
-    parts_free(g, data);
-    plim__graph_free(&g);
+    parts_lab_free(&lab);
 }
 
 static void test_values(void **state)
@@ -174,28 +169,24 @@ static void test_values(void **state)
 static void test_windows(void **state)
 {
     (void)state;
-    plim_graph *g;
-    void *data[VALUES] = {0};
-    parts_rng rng = {1};
-    assert_int_equal(plim__graph_new(&g, (plim__alloc){0}, NULL), PLIM_OK);
+    parts_lab lab = parts_lab_new(1);
     const plim_shape s = {2, {3, 10}}, o = {2, {3, 20}};
-    const uint32_t x = parts_input(g, data, PLIM_F32, &s, &rng), dy = parts_input(g, data, PLIM_F32, &o, &rng);
+    const uint32_t x = parts_lab_input(&lab, PLIM_F32, &s), dy = parts_lab_input(&lab, PLIM_F32, &o);
     for (int linear = 0; linear < 2; linear++) {
         const plim__resize r = {.mode = linear ? PLIM__RESIZE_LINEAR : PLIM__RESIZE_NEAREST, .space = 1, .size = {20}, .scale = {2}};
         uint32_t y, dx;
-        assert_int_equal(plim__op_resize(g, x, &r, &y, NULL), PLIM_OK);
-        assert_int_equal(plim__op_resize_back(g, dy, &r, &s, &dx, NULL), PLIM_OK);
+        assert_int_equal(plim__op_resize(lab.g, x, &r, &y, NULL), PLIM_OK);
+        assert_int_equal(plim__op_resize_back(lab.g, dy, &r, &s, &dx, NULL), PLIM_OK);
         plim__region read;
-        plim__region_reads(g, &g->node[g->value[y].node], 0, (plim__range[]){{1, 2}, {7, 8}}, &read);
+        plim__region_reads(lab.g, &lab.g->node[lab.g->value[y].node], 0, (plim__range[]){{1, 2}, {7, 8}}, &read);
         assert_int_equal(read.dim[0].lo, 1);
         assert_int_equal(read.dim[1].lo, 3);
         assert_int_equal(read.dim[1].hi, linear ? 5 : 4);
-        plim__region_reads(g, &g->node[g->value[dx].node], 0, (plim__range[]){{1, 2}, {4, 6}}, &read);
+        plim__region_reads(lab.g, &lab.g->node[lab.g->value[dx].node], 0, (plim__range[]){{1, 2}, {4, 6}}, &read);
         assert_int_equal(read.dim[1].lo, linear ? 7 : 8);
         assert_int_equal(read.dim[1].hi, linear ? 13 : 12);
     }
-    parts_free(g, data);
-    plim__graph_free(&g);
+    parts_lab_free(&lab);
 }
 
 static void test_gradients(void **state)
@@ -207,17 +198,13 @@ static void test_gradients(void **state)
             plim__resize r = {.mode = (plim__resize_mode)mode, .space = cases[small[k]].space};
             memcpy(r.size, cases[small[k]].size, sizeof r.size);
             memcpy(r.scale, cases[small[k]].scale, sizeof r.scale);
-            plim_graph *g;
-            void *data[VALUES] = {0};
-            parts_rng rng = {k + 7};
-            assert_int_equal(plim__graph_new(&g, (plim__alloc){0}, NULL), PLIM_OK);
-            const uint32_t x = parts_input(g, data, PLIM_F64, &cases[small[k]].shape, &rng);
+            parts_lab lab = parts_lab_new(k + 7);
+            const uint32_t x = parts_lab_input(&lab, PLIM_F64, &cases[small[k]].shape);
             uint32_t y;
-            assert_int_equal(plim__op_resize(g, x, &r, &y, NULL), PLIM_OK);
-            const char *wrong = grads_check(g, data, y, 0, 2e-6, &rng);
+            assert_int_equal(plim__op_resize(lab.g, x, &r, &y, NULL), PLIM_OK);
+            const char *wrong = grads_check(lab.g, lab.data, y, &(grads_how){.h = 1e-5, .atol = 2e-6, .rtol = 2e-6}, &lab.rng);
             if (wrong) fail_msg("resize %zu: %s", small[k], wrong);
-            parts_free(g, data);
-            plim__graph_free(&g);
+            parts_lab_free(&lab);
         }
 }
 
@@ -225,80 +212,57 @@ static void test_gradients(void **state)
 static void test_nan(void **state)
 {
     (void)state;
-    plim_graph *g;
-    void *data[VALUES] = {0};
-    parts_rng rng = {7};
+    parts_lab lab = parts_lab_new(7);
     const plim_shape s = {1, {4}};
     const plim__resize r = {.mode = PLIM__RESIZE_LINEAR, .where = PLIM__RESIZE_ALIGN_CORNERS, .space = 1, .size = {7}};
     uint32_t y;
-    assert_int_equal(plim__graph_new(&g, (plim__alloc){0}, NULL), PLIM_OK);
-    const uint32_t x = parts_input(g, data, PLIM_F32, &s, &rng);
-    memcpy(data[x], (float[]){1, 2, NAN, 4}, 16);
-    assert_int_equal(plim__op_resize(g, x, &r, &y, NULL), PLIM_OK);
-    parts_run(g, data, PARTS_WHOLE, &rng);
-    const float *got = data[y];
+    const uint32_t x = parts_lab_input(&lab, PLIM_F32, &s);
+    memcpy(lab.data[x], (float[]){1, 2, NAN, 4}, 16);
+    assert_int_equal(plim__op_resize(lab.g, x, &r, &y, NULL), PLIM_OK);
+    parts_run(lab.g, lab.data, PARTS_WHOLE, &lab.rng);
+    const float *got = lab.data[y];
     assert_true(got[0] == 1 && got[1] == 1.5f && got[2] == 2 && isnan(got[3]) && isnan(got[4]) && isnan(got[5]) && got[6] == 4);
-    parts_free(g, data);
-    plim__graph_free(&g);
+    parts_lab_free(&lab);
 }
 
-/* Both instruction sets give the same bits: nothing is fused. */
+static void run_lanes(const void *lanes, lanes_try *t)
+{
+    const plim__resize_lanes *l = lanes;
+    l->pick(t->to, t->x, t->lo, 101);
+    l->blend(t->to, t->x, t->lo, t->hi, t->x, 0.7, true, 60);
+    l->blend(t->to + 60, t->x, t->lo, t->hi, t->x, 0.7, false, 20);
+    l->collect(t->acc, t->x, 1, 0.3, 101);
+    l->collect(t->acc, t->x, 3, 0.3, 30);
+    l->store(t->to + 80, 2, t->acc, true, 10);
+}
+
 static void test_lanes(void **state)
 {
     (void)state;
-#ifdef PLIM_KERNELS_V3
-    if (!__builtin_cpu_supports("avx2")) skip();
-    float x[101], a[101], b[101];
-    double acc[2][101] = {{0}};
-    int64_t lo[101], hi[101];
-    parts_rng rng = {3};
-    parts_fill(x, PLIM_F32, 101, &rng);
-    for (int i = 0; i < 101; i++) {
-        lo[i] = parts_random(&rng, 101);
-        hi[i] = parts_random(&rng, 101);
-    }
-    for (int k = 0; k < 2; k++) {
-        const plim__resize_lanes *l = k ? plim__resize_lanes_v3 : plim__resize_lanes_base;
-        float *to = k ? b : a;
-        l->pick(to, x, lo, 101);
-        l->blend(to, x, lo, hi, x, 0.7, true, 60);
-        l->blend(to + 60, x, lo, hi, x, 0.7, false, 20);
-        l->collect(acc[k], x, 1, 0.3, 101);
-        l->collect(acc[k], x, 3, 0.3, 30);
-        l->store(to + 80, 2, acc[k], true, 10);
-    }
-    assert_memory_equal(a, b, sizeof a);
-    assert_memory_equal(acc[0], acc[1], sizeof acc[0]);
-#else
-    skip();
-#endif
+    lanes_compare(run_lanes, plim__resize_lanes_base, LANES_V3(plim__resize_lanes_v3));
 }
 
 static void test_refusals(void **state)
 {
     (void)state;
-    plim_graph *g;
-    void *data[VALUES] = {0};
-    parts_rng rng = {7};
+    parts_lab lab = parts_lab_new(7);
     uint32_t v;
     plim_error err = {0};
-    assert_int_equal(plim__graph_new(&g, (plim__alloc){0}, NULL), PLIM_OK);
     const plim_shape s = {2, {3, 4}}, empty = {2, {3, 0}};
-    const uint32_t x = parts_input(g, data, PLIM_F32, &s, &rng), e = parts_input(g, data, PLIM_F32, &empty, &rng);
-    const uint32_t i = parts_input(g, data, PLIM_I8, &s, &rng);
-    assert_int_equal(plim__op_resize(g, x, &(plim__resize){.space = 0}, &v, NULL), PLIM_E_SHAPE);
-    assert_int_equal(plim__op_resize(g, x, &(plim__resize){.space = 3, .size = {1, 1, 1}}, &v, NULL), PLIM_E_SHAPE);
-    assert_int_equal(plim__op_resize(g, x, &(plim__resize){.space = 1, .size = {-1}}, &v, NULL), PLIM_E_SHAPE);
-    assert_int_equal(plim__op_resize(g, x, &(plim__resize){.space = 1, .size = {INT64_C(1) << 40}}, &v, NULL), PLIM_E_SHAPE);
-    assert_int_equal(plim__op_resize(g, x, &(plim__resize){.space = 1, .size = {5}, .scale = {NAN}}, &v, NULL), PLIM_E_INVALID);
-    assert_int_equal(plim__op_resize(g, x, &(plim__resize){.space = 1, .size = {5}, .scale = {-1}}, &v, NULL), PLIM_E_INVALID);
-    assert_int_equal(plim__op_resize(g, x, &(plim__resize){.space = 1, .size = {5}, .round = 4}, &v, NULL), PLIM_E_INVALID);
-    assert_int_equal(plim__op_resize(g, i, &(plim__resize){.space = 1, .size = {5}}, &v, NULL), PLIM_E_TYPE);
-    assert_int_equal(plim__op_resize(g, e, &(plim__resize){.space = 1, .size = {5}}, &v, &err), PLIM_E_SHAPE);
+    const uint32_t x = parts_lab_input(&lab, PLIM_F32, &s), e = parts_lab_input(&lab, PLIM_F32, &empty);
+    const uint32_t i = parts_lab_input(&lab, PLIM_I8, &s);
+    assert_int_equal(plim__op_resize(lab.g, x, &(plim__resize){.space = 0}, &v, NULL), PLIM_E_SHAPE);
+    assert_int_equal(plim__op_resize(lab.g, x, &(plim__resize){.space = 3, .size = {1, 1, 1}}, &v, NULL), PLIM_E_SHAPE);
+    assert_int_equal(plim__op_resize(lab.g, x, &(plim__resize){.space = 1, .size = {-1}}, &v, NULL), PLIM_E_SHAPE);
+    assert_int_equal(plim__op_resize(lab.g, x, &(plim__resize){.space = 1, .size = {INT64_C(1) << 40}}, &v, NULL), PLIM_E_SHAPE);
+    assert_int_equal(plim__op_resize(lab.g, x, &(plim__resize){.space = 1, .size = {5}, .scale = {NAN}}, &v, NULL), PLIM_E_INVALID);
+    assert_int_equal(plim__op_resize(lab.g, x, &(plim__resize){.space = 1, .size = {5}, .scale = {-1}}, &v, NULL), PLIM_E_INVALID);
+    assert_int_equal(plim__op_resize(lab.g, x, &(plim__resize){.space = 1, .size = {5}, .round = 4}, &v, NULL), PLIM_E_INVALID);
+    assert_int_equal(plim__op_resize(lab.g, i, &(plim__resize){.space = 1, .size = {5}}, &v, NULL), PLIM_E_TYPE);
+    assert_int_equal(plim__op_resize(lab.g, e, &(plim__resize){.space = 1, .size = {5}}, &v, &err), PLIM_E_SHAPE);
     assert_string_equal(err.message, "resize: a dimension without elements to 5");
-    assert_int_equal(plim__op_resize_back(g, x, &(plim__resize){.space = 1, .size = {5}}, &s, &v, NULL), PLIM_E_SHAPE);
-    parts_free(g, data);
-    plim__graph_free(&g);
+    assert_int_equal(plim__op_resize_back(lab.g, x, &(plim__resize){.space = 1, .size = {5}}, &s, &v, NULL), PLIM_E_SHAPE);
+    parts_lab_free(&lab);
 }
 
 int main(void)

@@ -3,27 +3,7 @@
 
 #include "grads.h"
 #include "kernels/softmax.h"
-
-#define VALUES 16
-
-typedef struct fixture {
-    plim_graph *g;
-    void *data[VALUES];
-    parts_rng rng;
-} fixture;
-
-static fixture fixture_new(uint64_t seed)
-{
-    fixture f = {.rng = {seed * 977 + 5}};
-    assert_int_equal(plim__graph_new(&f.g, (plim__alloc){0}, NULL), PLIM_OK);
-    return f;
-}
-
-static void fixture_free(fixture *f)
-{
-    parts_free(f->g, f->data);
-    plim__graph_free(&f->g);
-}
+#include "lanes.h"
 
 static const struct {
     plim_shape shape;
@@ -45,7 +25,7 @@ static void column_of(const plim_shape *s, uint32_t axis, uint64_t i, uint64_t *
 /* The outputs and the gradients, in long double. */
 static void reference(const plim_shape *s, uint32_t axis, const double *x, const double *dy, bool log, double *y, double *dx)
 {
-    const uint64_t n = grads_count(s), m = s->dim[axis] ? (uint64_t)s->dim[axis] : 1;
+    const uint64_t n = parts_count(s), m = s->dim[axis] ? (uint64_t)s->dim[axis] : 1;
     for (uint64_t i = 0; i < n; i++) {
         uint64_t first, step;
         column_of(s, axis, i, &first, &step);
@@ -73,10 +53,10 @@ static void doubles(double *to, const void *from, plim_dtype t, uint64_t n)
 
 static void check_values(plim_dtype t, const plim_shape *s, uint32_t axis, bool log, uint64_t seed)
 {
-    fixture f = fixture_new(seed);
-    const uint32_t x = parts_input(f.g, f.data, t, s, &f.rng), dy = parts_input(f.g, f.data, t, s, &f.rng);
-    grads_scale(f.g, f.data, x, 5);
-    const uint64_t n = grads_count(s);
+    parts_lab f = parts_lab_new(seed);
+    const uint32_t x = parts_lab_input(&f, t, s), dy = parts_lab_input(&f, t, s);
+    parts_scale(f.g, f.data, x, 5);
+    const uint64_t n = parts_count(s);
     uint32_t y, dx;
     assert_int_equal(plim__op_softmax(f.g, x, axis, log, &y, NULL), PLIM_OK);
     assert_int_equal(plim__op_softmax_back(f.g, y, dy, axis, log, &dx, NULL), PLIM_OK);
@@ -96,7 +76,7 @@ static void check_values(plim_dtype t, const plim_shape *s, uint32_t axis, bool 
         }
     }
     free(d);
-    fixture_free(&f);
+    parts_lab_free(&f);
 }
 
 static void test_values(void **state)
@@ -115,14 +95,14 @@ static void test_gradients(void **state)
     static const struct { plim_shape shape; uint32_t axis; } small[] = {{{1, {7}}, 0}, {{2, {4, 5}}, 0}, {{3, {2, 3, 4}}, 1}, {{2, {3, 6}}, 1}};
     for (size_t k = 0; k < COUNT_OF(small); k++)
         for (int log = 0; log < 2; log++) {
-            fixture f = fixture_new(k);
-            const uint32_t x = parts_input(f.g, f.data, PLIM_F64, &small[k].shape, &f.rng);
-            grads_scale(f.g, f.data, x, 30);
+            parts_lab f = parts_lab_new(k);
+            const uint32_t x = parts_lab_input(&f, PLIM_F64, &small[k].shape);
+            parts_scale(f.g, f.data, x, 30);
             uint32_t y;
             assert_int_equal(plim__op_softmax(f.g, x, small[k].axis, log, &y, NULL), PLIM_OK);
-            const char *wrong = grads_check(f.g, f.data, y, 0, 1e-7, &f.rng);
+            const char *wrong = grads_check(f.g, f.data, y, &(grads_how){.h = 1e-5, .atol = 1e-7, .rtol = 1e-7}, &f.rng);
             if (wrong) fail_msg("softmax %zu %d: %s", k, log, wrong);
-            fixture_free(&f);
+            parts_lab_free(&f);
         }
 }
 
@@ -131,8 +111,8 @@ static void test_extremes(void **state)
 {
     (void)state;
     const plim_shape s = {2, {4, 3}}, wide = {1, {3000000}};
-    fixture f = fixture_new(1);
-    const uint32_t x = parts_input(f.g, f.data, PLIM_F32, &s, &f.rng), z = parts_input(f.g, f.data, PLIM_F32, &wide, &f.rng);
+    parts_lab f = parts_lab_new(1);
+    const uint32_t x = parts_lab_input(&f, PLIM_F32, &s), z = parts_lab_input(&f, PLIM_F32, &wide);
     const float rows[4][3] = {{1e4f, 1e4f + 1, 1e4f - 1}, {-1e30f, 0, 0}, {NAN, 1, 2}, {-INFINITY, 5, 5}};
     memcpy(f.data[x], rows, sizeof rows);
     for (int64_t i = 0; i < wide.dim[0]; i++) ((float *)f.data[z])[i] = (float)(i % 2);
@@ -150,43 +130,35 @@ static void test_extremes(void **state)
     assert_true(got[9] == 0 && got[10] == 0.5f && log[9] == -INFINITY);
     const double each = 1 / (1.5e6 * (1 + exp(1)));
     assert_true(parts_close(((float *)f.data[t])[0], each, 0, 3e-7) && parts_close(((float *)f.data[t])[1], each * exp(1), 0, 3e-7));
-    fixture_free(&f);
+    parts_lab_free(&f);
 }
 
-/* Both instruction sets give the same bits: nothing is fused. */
+static void run_lanes(const void *lanes, lanes_try *t)
+{
+    const plim__softmax_lanes *l = lanes;
+    t->result[0] = l->top(t->x, 101);
+    t->result[1] = l->sum(t->x, 101);
+    t->result[2] = l->dot(t->x, t->y, 101);
+    l->shift(t->to, t->x, 0.3, 50);
+    l->scale(t->to, 0.7, 50);
+    l->lower(t->to + 50, t->x, 0.3, 0.1, 25);
+    l->back(t->to + 75, t->x, t->y, 0.9, 26);
+    l->back_log(t->to, t->y, 0.9, 30);
+}
+
 static void test_lanes(void **state)
 {
     (void)state;
-#ifdef PLIM_KERNELS_V3
-    if (!__builtin_cpu_supports("avx2")) skip();
-    float x[101], y[101], a[101], b[101];
-    parts_rng rng = {3};
-    parts_fill(x, PLIM_F32, 101, &rng);
-    parts_fill(y, PLIM_F32, 101, &rng);
-    const plim__softmax_lanes *base = &plim__softmax_lanes_base[0], *v3 = &plim__softmax_lanes_v3[0];
-    assert_true(base->top(x, 101) == v3->top(x, 101) && base->sum(x, 101) == v3->sum(x, 101) && base->dot(x, y, 101) == v3->dot(x, y, 101));
-    for (int k = 0; k < 2; k++) {
-        const plim__softmax_lanes *l = k ? v3 : base;
-        float *to = k ? b : a;
-        l->shift(to, x, 0.3, 50);
-        l->scale(to, 0.7, 50);
-        l->lower(to + 50, x, 0.3, 0.1, 25);
-        l->back(to + 75, x, y, 0.9, 26);
-        l->back_log(to, y, 0.9, 30);
-    }
-    assert_memory_equal(a, b, sizeof a);
-#else
-    skip();
-#endif
+    lanes_compare(run_lanes, plim__softmax_lanes_base, LANES_V3(plim__softmax_lanes_v3));
 }
 
 static void test_refusals(void **state)
 {
     (void)state;
-    fixture f = fixture_new(1);
+    parts_lab f = parts_lab_new(1);
     const plim_shape s = {2, {4, 3}}, other = {2, {3, 4}};
-    const uint32_t x = parts_input(f.g, f.data, PLIM_F32, &s, &f.rng), i = parts_input(f.g, f.data, PLIM_I32, &s, &f.rng);
-    const uint32_t z = parts_input(f.g, f.data, PLIM_F32, &other, &f.rng);
+    const uint32_t x = parts_lab_input(&f, PLIM_F32, &s), i = parts_lab_input(&f, PLIM_I32, &s);
+    const uint32_t z = parts_lab_input(&f, PLIM_F32, &other);
     uint32_t v;
     plim_error err = {0};
     assert_int_equal(plim__op_softmax(f.g, x, 2, false, &v, NULL), PLIM_E_SHAPE);
@@ -194,7 +166,7 @@ static void test_refusals(void **state)
     assert_int_equal(plim__op_softmax_back(f.g, x, z, 1, false, &v, NULL), PLIM_E_SHAPE);
     assert_int_equal(plim__op_softmax(f.g, i, 0, true, &v, &err), PLIM_E_TYPE);
     assert_string_equal(err.message, "log softmax: of f32 or f64, not i32");
-    fixture_free(&f);
+    parts_lab_free(&f);
 }
 
 int main(void)

@@ -5,6 +5,7 @@
 #include "faulty_os.h"
 #include "ops/ops.h"
 #include "plan/plan.h"
+#include "preferences.h"
 #include "programs.h"
 #include "run/run.h"
 
@@ -61,25 +62,6 @@ static plim_status fill(plim_graph *g, bool average, const plim__os *os, plim_er
 /* ------------------------------------------------------------------------------------------------------- plans */
 
 static uint32_t most_loops, passes_cut; /* what the plans looked like */
-
-static double by_loops(void *ctx, const plim__pass *p, double seconds)
-{
-    (void)ctx;
-    return p->n_cut + seconds * 1e-9;
-}
-
-/* A number that depends on the seed and on the pass, and on nothing else. */
-static double by_chance(void *ctx, const plim__pass *p, double seconds)
-{
-    (void)seconds;
-    uint64_t h = *(const uint64_t *)ctx, tiles = 1;
-    for (uint32_t l = 0; l < p->n_cut; l++) {
-        h ^= (uint64_t)p->loop[l].tile * 0x9e3779b97f4a7c15u + (uint64_t)p->loop[l].extent;
-        h = files_random(&h);
-        tiles *= (uint64_t)plim__loop_trips(&p->loop[l]);
-    }
-    return (tiles > MOST_TILES ? (double)tiles : 0) + (double)(files_random(&h) >> 11) * 0x1p-53;
-}
 
 /* Results of one plan, copied out; an empty one where the budget was too small. */
 typedef struct results {
@@ -148,19 +130,18 @@ static void compare(const results *got, const results *want, uint64_t memory)
 
 static void check_plans(bool average)
 {
-    static const plim__preference in_one_piece = {.score = by_loops};
     plim_error err;
     results want, got;
     uint64_t rng = 5;
-    if (run(&want, average, 1u << 30, 1, &in_one_piece, &err)) fail_msg("%s", err.message);
+    if (run(&want, average, 1u << 30, 1, &prefer_one_piece, &err)) fail_msg("%s", err.message);
     assert_int_equal(run(&got, average, 1, 1, NULL, &err), PLIM_E_BUDGET);
     const uint64_t floor = err.need;
     if (run(&got, average, floor, 1, NULL, &err)) fail_msg("at the floor: %s", err.message);
     compare(&got, &want, floor);
     results_free(&got);
     for (int n = 0; n < PLANS; n++) {
-        uint64_t seed = files_random(&rng);
-        const plim__preference prefer = {.score = by_chance, .ctx = &seed};
+        prefer_chance chance = {.seed = files_random(&rng), .most_tiles = MOST_TILES};
+        const plim__preference prefer = {.score = prefer_by_chance, .ctx = &chance};
         const uint64_t memory = n % 2 ? 64u << 20 : floor + ((uint64_t)n << 14);
         if (run(&got, average, memory, n % 4 == 1 ? 2 : 1, &prefer, &err)) fail_msg("budget %llu: %s", (unsigned long long)memory, err.message);
         compare(&got, &want, memory);

@@ -7,6 +7,7 @@
 #include "faulty_os.h"
 #include "ops/ops.h"
 #include "plan/plan.h"
+#include "preferences.h"
 #include "programs.h"
 #include "run/run.h"
 
@@ -227,7 +228,7 @@ static const char *only = ""; /* cases whose text holds it */
 /* ------------------------------------------------------------------------------------------ what plans looked like */
 
 static struct {
-    bool op[PLIM__OP_COUNT], role[PLIM__ROLE_PRIVATE + 1], step[PLIM__STEP_WRITE + 1];
+    bool op[PLIM__OP_COUNT], role[PLIM__ROLE_PRIVATE + 1], step[PLIM__STEP_WAIT + 1];
     bool cut[4];          /* loops of a pass */
     bool post, post_deep; /* a stage after the loops; after inner loops only */
     bool acc_deep, copies, scan, pool, blocks, hoisted, ring, spill, carried, two_boxes;
@@ -403,30 +404,6 @@ static bool all_zero(const result *r)
     return r->bytes > 0;
 }
 
-/* ------------------------------------------------------------------------------------------------------ preferences */
-
-static double by_loops(void *ctx, const plim__pass *p, double seconds)
-{
-    (void)ctx;
-    return p->n_cut + seconds * 1e-9;
-}
-
-static const plim__preference in_one_piece = {.score = by_loops};
-
-/* A number that depends on the seed and on the pass, and on nothing else. */
-static double by_chance(void *ctx, const plim__pass *p, double seconds)
-{
-    (void)seconds;
-    uint64_t h = *(const uint64_t *)ctx, tiles = 1;
-    for (uint32_t l = 0; l < p->n_cut; l++) {
-        h ^= (uint64_t)p->loop[l].tile * 0x9e3779b97f4a7c15u + (uint64_t)p->loop[l].extent;
-        h = files_random(&h);
-        tiles *= (uint64_t)plim__loop_trips(&p->loop[l]);
-    }
-    for (uint32_t i = 0; i < p->n_nodes; i++) h = h * 31 + p->node[i].node;
-    return (tiles > MOST_TILES ? (double)tiles : 0) + (double)(files_random(&h) >> 11) * 0x1p-53;
-}
-
 /* ----------------------------------------------------------------------------------------------------------- tests */
 
 /* A matrix product waits for its threads in a busy loop: on a loaded machine hundreds of small ones take minutes. */
@@ -448,7 +425,7 @@ static bool begin_case(expected *x, const test_case *c)
     if (!strstr(c->text, only)) return false;
     x->c = c;
     faulty_init(&x->os);
-    const way w = {.memory = 1u << 30, .threads = 1, .prefer = &in_one_piece};
+    const way w = {.memory = 1u << 30, .threads = 1, .prefer = &prefer_one_piece};
     const outcome o = run_way(&x->whole, c->text, &w, &x->os.table, &err);
     if (o == TOO_SMALL) COMPLAIN("%s: %s", c->text, err.message);
     if (o == RAN && all_zero(&x->whole)) COMPLAIN("%s: a result of zeros shows nothing", c->text);
@@ -521,8 +498,8 @@ static void chance(void **state)
         if (!begin_case(&x, &cases[i])) continue;
         const uint64_t floor = floor_of(&x, 2, true, true);
         for (int n = 0; n < RANDOM_PLANS; n++) {
-            uint64_t seed = files_random(&rng);
-            const plim__preference prefer = {.score = by_chance, .ctx = &seed};
+            prefer_chance chance = {.seed = files_random(&rng), .most_tiles = MOST_TILES};
+            const plim__preference prefer = {.score = prefer_by_chance, .ctx = &chance};
             const bool tight = n % 4 == 3;
             const way w = {.memory = tight ? floor + ((uint64_t)n << 13) : n % 3 ? 64u << 20 : FAULTY_RESIDENT + ((5u + n) << 20),
                            .threads = n == 1 ? 2 : threads_for(&cases[i], 1 + n % 3), .to_file = n / 2 % 2, .spill = tight, .buffered = n % 8 == 7,

@@ -4,8 +4,6 @@
 #include "kernels/window.h"
 #include "parts.h"
 
-#define VALUES 16
-
 static int64_t border(plim__edge edge, int64_t i, int64_t n)
 {
     if (i >= 0 && i < n) return i;
@@ -79,21 +77,17 @@ static void compare(const void *got, plim_dtype t, const plim_shape *out, const 
 
 static void check_box(plim_dtype t, const window_case *c, plim__edge edge, uint64_t seed)
 {
-    plim_graph *g;
-    void *data[VALUES] = {0};
-    parts_rng rng = {seed * 31 + 7};
-    assert_int_equal(plim__graph_new(&g, (plim__alloc){0}, NULL), PLIM_OK);
-    const uint32_t x = parts_input(g, data, t, &c->shape, &rng);
+    parts_lab lab = parts_lab_new(seed * 31 + 7);
+    const uint32_t x = parts_lab_input(&lab, t, &c->shape);
     uint32_t v;
     plim_error err = {0};
-    const plim_status status = plim__op_box(g, x, c->size, edge, &v, &err);
+    const plim_status status = plim__op_box(lab.g, x, c->size, edge, &v, &err);
     if (status != PLIM_OK) fail_msg("%s", err.message);
     for (int mode = PARTS_WHOLE; mode <= PARTS_CUT; mode++) {
-        parts_run(g, data, mode, &rng);
-        compare(data[v], g->value[v].dtype, &g->value[v].shape, data[x], t, &c->shape, c->size, edge, NULL, PLIM_F64);
+        parts_run(lab.g, lab.data, mode, &lab.rng);
+        compare(lab.data[v], lab.g->value[v].dtype, &lab.g->value[v].shape, lab.data[x], t, &c->shape, c->size, edge, NULL, PLIM_F64);
     }
-    parts_free(g, data);
-    plim__graph_free(&g);
+    parts_lab_free(&lab);
 }
 
 static void test_box(void **state)
@@ -108,23 +102,19 @@ static void test_box(void **state)
 
 static void check_convolve(plim_dtype t, plim_dtype kt, const plim_shape *s, const plim_shape *w, plim__edge edge, uint64_t seed)
 {
-    plim_graph *g;
-    void *data[VALUES] = {0};
-    parts_rng rng = {seed * 31 + 7};
-    assert_int_equal(plim__graph_new(&g, (plim__alloc){0}, NULL), PLIM_OK);
-    const uint32_t x = parts_input(g, data, t, s, &rng), kernel = parts_input(g, data, kt, w, &rng);
+    parts_lab lab = parts_lab_new(seed * 31 + 7);
+    const uint32_t x = parts_lab_input(&lab, t, s), kernel = parts_lab_input(&lab, kt, w);
     uint32_t v;
     plim_error err = {0};
-    const plim_status status = plim__op_convolve(g, x, kernel, edge, &v, &err);
+    const plim_status status = plim__op_convolve(lab.g, x, kernel, edge, &v, &err);
     if (status != PLIM_OK) fail_msg("%s", err.message);
     int64_t size[PLIM_MAX_RANK];
     for (uint32_t d = 0; d < s->rank; d++) size[d] = d + w->rank < s->rank ? 1 : w->dim[d + w->rank - s->rank];
     for (int mode = PARTS_WHOLE; mode <= PARTS_CUT; mode++) {
-        parts_run(g, data, mode, &rng);
-        compare(data[v], g->value[v].dtype, &g->value[v].shape, data[x], t, s, size, edge, data[kernel], kt);
+        parts_run(lab.g, lab.data, mode, &lab.rng);
+        compare(lab.data[v], lab.g->value[v].dtype, &lab.g->value[v].shape, lab.data[x], t, s, size, edge, lab.data[kernel], kt);
     }
-    parts_free(g, data);
-    plim__graph_free(&g);
+    parts_lab_free(&lab);
 }
 
 static void test_convolve(void **state)
@@ -146,44 +136,36 @@ static void test_box_nan(void **state)
     (void)state;
     const plim_shape s = {2, {120, 64}};
     const int64_t size[2] = {15, 11};
-    plim_graph *g;
-    void *data[VALUES] = {0};
-    parts_rng rng = {3};
-    assert_int_equal(plim__graph_new(&g, (plim__alloc){0}, NULL), PLIM_OK);
-    const uint32_t x = parts_input(g, data, PLIM_F64, &s, &rng);
-    ((double *)data[x])[50 * 64 + 30] = NAN;
+    parts_lab lab = parts_lab_new(3);
+    const uint32_t x = parts_lab_input(&lab, PLIM_F64, &s);
+    ((double *)lab.data[x])[50 * 64 + 30] = NAN;
     uint32_t v;
-    assert_int_equal(plim__op_box(g, x, size, PLIM__EDGE_CONSTANT, &v, NULL), PLIM_OK);
-    parts_run(g, data, PARTS_CUT, &rng);
+    assert_int_equal(plim__op_box(lab.g, x, size, PLIM__EDGE_CONSTANT, &v, NULL), PLIM_OK);
+    parts_run(lab.g, lab.data, PARTS_CUT, &lab.rng);
     for (int64_t i = 0; i < 120; i++)
         for (int64_t j = 0; j < 64; j++) {
             const bool holds = llabs(i - 50) <= 7 && llabs(j - 30) <= 5;
-            assert_int_equal((int)!!isnan(((double *)data[v])[i * 64 + j]), (int)holds);
+            assert_int_equal((int)!!isnan(((double *)lab.data[v])[i * 64 + j]), (int)holds);
         }
-    parts_free(g, data);
-    plim__graph_free(&g);
+    parts_lab_free(&lab);
 }
 
 static void test_refusals(void **state)
 {
     (void)state;
     const plim_shape s = {2, {5, 4}}, big = {3, {2, 2, 2}}, even = {1, {10}};
-    plim_graph *g;
-    void *data[VALUES] = {0};
-    parts_rng rng = {3};
+    parts_lab lab = parts_lab_new(3);
     uint32_t v;
     plim_error err = {0};
-    assert_int_equal(plim__graph_new(&g, (plim__alloc){0}, NULL), PLIM_OK);
-    const uint32_t x = parts_input(g, data, PLIM_F64, &s, &rng), k3 = parts_input(g, data, PLIM_F64, &big, &rng);
-    const uint32_t k10 = parts_input(g, data, PLIM_F64, &even, &rng);
-    assert_int_equal(plim__op_box(g, x, (int64_t[]){0, 1}, PLIM__EDGE_EDGE, &v, NULL), PLIM_E_INVALID);
-    assert_int_equal(plim__op_box(g, x, (int64_t[]){6, 1}, PLIM__EDGE_VALID, &v, NULL), PLIM_E_SHAPE);
-    assert_int_equal(plim__op_box(g, x, (int64_t[]){1, 8}, PLIM__EDGE_REFLECT, &v, &err), PLIM_E_SHAPE);
+    const uint32_t x = parts_lab_input(&lab, PLIM_F64, &s), k3 = parts_lab_input(&lab, PLIM_F64, &big);
+    const uint32_t k10 = parts_lab_input(&lab, PLIM_F64, &even);
+    assert_int_equal(plim__op_box(lab.g, x, (int64_t[]){0, 1}, PLIM__EDGE_EDGE, &v, NULL), PLIM_E_INVALID);
+    assert_int_equal(plim__op_box(lab.g, x, (int64_t[]){6, 1}, PLIM__EDGE_VALID, &v, NULL), PLIM_E_SHAPE);
+    assert_int_equal(plim__op_box(lab.g, x, (int64_t[]){1, 8}, PLIM__EDGE_REFLECT, &v, &err), PLIM_E_SHAPE);
     assert_non_null(strstr(err.message, "reflect"));
-    assert_int_equal(plim__op_convolve(g, x, k3, PLIM__EDGE_EDGE, &v, NULL), PLIM_E_SHAPE);
-    assert_int_equal(plim__op_convolve(g, x, k10, PLIM__EDGE_SYMMETRIC, &v, NULL), PLIM_E_SHAPE);
-    parts_free(g, data);
-    plim__graph_free(&g);
+    assert_int_equal(plim__op_convolve(lab.g, x, k3, PLIM__EDGE_EDGE, &v, NULL), PLIM_E_SHAPE);
+    assert_int_equal(plim__op_convolve(lab.g, x, k10, PLIM__EDGE_SYMMETRIC, &v, NULL), PLIM_E_SHAPE);
+    parts_lab_free(&lab);
 }
 
 int main(void)

@@ -4,8 +4,8 @@
  *     'model.json': layers[3].config.strides: expected 2 numbers
  *
  * A plim__json is a place in a document: a plain value, copied freely, good until the document's root is freed. */
-#ifndef PLIM_MODELS_JSON_H
-#define PLIM_MODELS_JSON_H
+#ifndef PLIM_FORMATS_JSON_TEXT_H
+#define PLIM_FORMATS_JSON_TEXT_H
 
 #include "core/error.h"
 
@@ -19,7 +19,8 @@ typedef enum plim__json_kind {
     PLIM__JSON_NULL, PLIM__JSON_BOOL, PLIM__JSON_INTEGER, PLIM__JSON_REAL, PLIM__JSON_STRING, PLIM__JSON_ARRAY, PLIM__JSON_OBJECT
 } plim__json_kind;
 
-/** Parses a whole text: an object or an array. @param root  on success the caller's, to be given to plim__json_free */
+/** Parses a whole text: an object or an array; a key that is there twice is refused.
+ *  @param root  on success the caller's, to be given to plim__json_free */
 plim_status plim__json_parse(plim__json *root, const char *text, uint64_t n, const char *file, plim_error *err);
 void plim__json_free(plim__json *root);
 

@@ -1,5 +1,6 @@
 /* The one file that knows libjansson. Its own limits hold: 2,048 levels of nesting, 64-bit integers, valid UTF-8. */
-#include "models/json.h"
+#include "formats/json_text.h"
+#include "formats/array_file.h"
 
 #include <jansson.h>
 #include <stdarg.h>
@@ -17,12 +18,13 @@ static const char *kind_name(const plim__json *j)
 plim_status plim__json_fail(plim_error *err, plim_status code, const plim__json *j, const char *fmt, ...)
 {
     if (!err || err->code != PLIM_OK) return code;
-    char text[300];
+    char text[300], path[sizeof j->path]; /* names come from the file: they are printed as far as they can be */
     va_list args;
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    return plim__fail_at(err, code, j->file, "'%.80s': %s%s%s", j->file, j->path, j->path[0] ? ": " : "", text);
+    plim__array_quote(path, sizeof path, (const uint8_t *)j->path, strlen(j->path));
+    return plim__fail_at(err, code, j->file, "'%.80s': %s%s%s", j->file, path, path[0] ? ": " : "", text);
 }
 
 static plim_status fail_kind(plim_error *err, const plim__json *j, const char *wanted)
@@ -34,11 +36,13 @@ plim_status plim__json_parse(plim__json *root, const char *text, uint64_t n, con
 {
     json_error_t why;
     *root = (plim__json){.file = file};
-    root->node = json_loadb(text, n, 0, &why);
+    root->node = json_loadb(text, n, JSON_REJECT_DUPLICATES, &why);
     if (root->node) return PLIM_OK;
     if (json_error_code(&why) == json_error_out_of_memory)
         return plim__fail_at(err, PLIM_E_NOMEM, file, "'%.80s': out of memory for its JSON text", file);
-    return plim__fail_at(err, PLIM_E_FORMAT, file, "'%.80s': not JSON: line %d, column %d: %.100s", file, why.line, why.column, why.text);
+    char shown[104]; /* it may quote the file */
+    plim__array_quote(shown, sizeof shown, (const uint8_t *)why.text, strlen(why.text));
+    return plim__fail_at(err, PLIM_E_FORMAT, file, "'%.80s': not JSON: line %d, column %d: %s", file, why.line, why.column, shown);
 }
 
 void plim__json_free(plim__json *root)

@@ -1,0 +1,84 @@
+#include "cli/plan_facts.h"
+
+#include <stdlib.h>
+
+void plim__emit_budget(plim__emit *e, const plim_facts *f)
+{
+    plim__emit_bytes(e, "budget_bytes", "budget", f->budget_bytes);
+    plim__emit_bool(e, "fits", NULL, f->fits);
+    plim__emit_bytes(e, "planned_peak_bytes", "planned peak", f->planned_peak_bytes);
+    plim__emit_bytes(e, "baseline_bytes", "  process", f->baseline_bytes);
+    plim__emit_bytes(e, "extras_bytes", "  stacks, code", f->extras_bytes);
+    plim__emit_bytes(e, "arena_bytes", "  arena", f->arena_bytes);
+    plim__emit_bytes(e, "arena_bound_bytes", NULL, f->arena_bound_bytes);
+    plim__emit_bytes(e, "reserve_bytes", "left to the kernel", f->reserve_bytes);
+    plim__emit_bytes(e, "floor_bytes", "smallest budget", f->floor_bytes);
+    plim__emit_count(e, "passes", "passes over the largest input", f->passes);
+    plim__emit_bytes(e, "planned_read_bytes", "to read", f->read_bytes);
+    plim__emit_bytes(e, "planned_write_bytes", "to write", f->write_bytes);
+}
+
+void plim__emit_moves(plim__emit *e, const plim_facts *f)
+{
+    static const plim__emit_column columns[] = {
+        {"kind", "move", false}, {"what", "what", false}, {"parts", "parts", true}, {"saves_bytes", "saves", true}, {"costs_seconds", NULL, true},
+    };
+    if (f->n_moves == 0 && !plim__emit_json(e)) return;
+    plim__emit_table(e, "moves", columns, 5);
+    for (uint32_t i = 0; i < f->n_moves; i++) {
+        plim__emit_string(e, NULL, NULL, f->move[i].kind);
+        plim__emit_string(e, NULL, NULL, f->move[i].what);
+        plim__emit_count(e, NULL, NULL, f->move[i].parts);
+        plim__emit_bytes(e, NULL, NULL, f->move[i].saves_bytes);
+        plim__emit_number(e, NULL, NULL, "%.2f s", f->move[i].costs_seconds);
+    }
+    plim__emit_table_end(e);
+}
+
+static void peak_json(plim__json *j, const plim_facts *f)
+{
+    plim__json_object(j, "peak");
+    plim__json_string(j, "step", f->peak_step);
+    plim__json_list(j, "values");
+    for (uint32_t i = 0; i < f->n_peak; i++) {
+        const plim_peak_value *v = &f->peak[i];
+        plim__json_short_object(j, NULL);
+        plim__json_string(j, "name", v->name);
+        plim__json_short_list(j, "shape");
+        for (uint32_t d = 0; d < v->shape.rank; d++) plim__json_int(j, NULL, v->shape.dim[d]);
+        plim__json_end(j);
+        plim__json_string(j, "dtype", plim_dtype_name(v->dtype));
+        plim__json_uint(j, "bytes", v->bytes);
+        plim__json_string(j, "why", v->why);
+        plim__json_end(j);
+    }
+    plim__json_end(j);
+    plim__json_end(j);
+}
+
+static void peak_text(plim__emit *e, const plim_facts *f)
+{
+    plim__emit_line(e, "memory is highest at %s:\n", f->peak_step);
+    for (uint32_t i = 0; i < f->n_peak && i < 5; i++) {
+        const plim_peak_value *v = &f->peak[i];
+        char bytes[32], shape[160], type[192] = "";
+        if (v->shape.rank) snprintf(type, sizeof type, " %s%s", plim_dtype_name(v->dtype), plim_shape_format(shape, sizeof shape, &v->shape));
+        plim__emit_line(e, "  %9s  %s%s, %s\n", plim_bytes_format(bytes, sizeof bytes, v->bytes), v->name, type, v->why);
+    }
+}
+
+void plim__emit_peak(plim__emit *e, const plim_facts *f)
+{
+    if (plim__emit_json(e)) peak_json(plim__emit_json(e), f);
+    else peak_text(e, f);
+}
+
+void plim__cli_schedule(const plim_plan *plan)
+{
+    const size_t size = plim_plan_dump(plan, NULL, 0) + 1;
+    char *text = malloc(size);
+    if (!text) return;
+    plim_plan_dump(plan, text, size);
+    fputs(text, stderr);
+    free(text);
+}

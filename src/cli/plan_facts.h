@@ -1,0 +1,15 @@
+/* What every verb that plans says of its plan. */
+#ifndef PLIM_CLI_PLAN_FACTS_H
+#define PLIM_CLI_PLAN_FACTS_H
+
+#include "cli/emit.h"
+
+/** The budget, whether it fits, the planned peak and its parts, what is read and written. */
+void plim__emit_budget(plim__emit *e, const plim_facts *f);
+void plim__emit_moves(plim__emit *e, const plim_facts *f);
+/** The step at which memory is highest and what is alive there; as text the largest five. */
+void plim__emit_peak(plim__emit *e, const plim_facts *f);
+/** The plan's loops, stages and slots on stderr. */
+void plim__cli_schedule(const plim_plan *plan);
+
+#endif
