@@ -169,6 +169,7 @@ typedef struct plim_settings {
     const char *spill_dir; /**< where values that do not fit may go; NULL: nothing is spilled */
     uint32_t seconds_max;  /**< for searches; 0: default */
     bool no_direct_io;     /**< use the page cache even where direct I/O works */
+    bool plan_anyway;      /**< where no plan fits, make the one that needs least all the same: its facts say that it does not fit, and it does not run */
     /** Allocation hook; NULL: malloc. Must return memory aligned as malloc's. For tests and embedders. */
     void *(*alloc)(void *ctx, void *old, size_t size);
     void *alloc_ctx;
@@ -240,7 +241,7 @@ typedef struct plim_peak_value {
 typedef struct plim_facts {
     uint64_t budget_bytes;
     bool fits;
-    uint64_t planned_peak_bytes; /**< baseline + arena + extras: what VmHWM will be */
+    uint64_t planned_peak_bytes; /**< baseline + arena + extras: what VmHWM will be, or would be if it fitted */
     uint64_t floor_bytes;        /**< the smallest budget with a plan */
     uint64_t arena_bytes;
     uint64_t arena_bound_bytes;  /**< lower bound for the arena: the most bytes alive at one step */
@@ -263,7 +264,7 @@ typedef struct plim_plan plim_plan;
 /** Plans `prog` inside the budget. Reads no tensor data and allocates no tensor memory.
  *  @param out   a new plan on success, NULL otherwise
  *  @param prog  not modified; must outlive the plan
- *  @param err   on PLIM_E_BUDGET err->need is the floor */
+ *  @param err   on PLIM_E_BUDGET, which set->plan_anyway rules out, err->need is the floor */
 PLIM_API plim_status plim_plan_new(plim_plan **out, const plim_program *prog, const plim_settings *set, plim_error *err);
 PLIM_API void plim_plan_free(plim_plan **plan);
 PLIM_API const plim_facts *plim_plan_facts(const plim_plan *plan);

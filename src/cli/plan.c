@@ -15,7 +15,6 @@ enum {
     BATCH_MOST = 1 << 20,   /* where the search for the largest batch ends */
     REMEDIES_MAX = 2,
     REMEDY_SECONDS = 20,
-    SMALLEST_SLACK = 1 << 20, /* the process itself grows a little from plan to plan */
 };
 
 typedef struct job {
@@ -40,7 +39,7 @@ typedef struct answer {
     plim_model *model;
     plim_model_info info;
     plim_layer *layer; /* info.n_layers */
-    plim_plan *plan;   /* where nothing fits, the one that needs least; NULL if not even that was found */
+    plim_plan *plan;   /* where nothing fits, the one that needs least */
     plim_facts facts;
     remedy remedy[REMEDIES_MAX];
     uint32_t n_remedies;
@@ -102,26 +101,16 @@ static void let_go(answer *a)
     *a = (answer){0};
 }
 
-/* Reads the model and plans it; a->facts.fits says whether that went well, and if not, a->plan is the smallest there is. */
+/* Reads the model and plans it; a->facts.fits says whether that went well, and if not, a->plan is the one that needs least. */
 static plim_status find_plan(answer *a, const job *j, const plim_settings *set, plim_error *err)
 {
+    plim_settings anyway = *set;
+    anyway.plan_anyway = true;
     plim_status status = plim_model_new(&a->model, j->path, &j->how, set, err);
     if (status == PLIM_OK) status = plim_model_describe(&a->info, a->model, err);
-    if (status == PLIM_OK) status = plim_model_plan(&a->plan, a->model, set, err);
+    if (status == PLIM_OK) status = plim_model_plan(&a->plan, a->model, &anyway, err);
     if (status == PLIM_OK) a->facts = *plim_plan_facts(a->plan);
-    if (status != PLIM_E_BUDGET) return status;
-    const uint64_t need = err->need;
-    plim_settings more = *set;
-    for (int k = 0; k < 2 && status == PLIM_E_BUDGET; k++) {
-        more.memory = need + (uint64_t)k * SMALLEST_SLACK;
-        *err = (plim_error){0};
-        status = plim_model_plan(&a->plan, a->model, &more, err);
-    }
-    if (status == PLIM_OK) a->facts = *plim_plan_facts(a->plan);
-    a->facts.budget_bytes = set->memory;
-    a->facts.floor_bytes = need;
-    a->facts.fits = false;
-    return status == PLIM_E_BUDGET ? PLIM_OK : status;
+    return status;
 }
 
 /* The plan at the largest batch. All plans reckon with what the process has at the first, which is for one sample. */
@@ -400,7 +389,7 @@ static int run_job(job *j, plim__cli_shared *shared)
     if (status == PLIM_OK) status = find_answer(&a, j, &shared->set, &err);
     int code = status == PLIM_OK ? PLIM__EXIT_OK : plim__cli_fail(&err, NULL);
     if (status == PLIM_OK) {
-        if (j->schedule && a.plan) plim__cli_schedule(a.plan);
+        if (j->schedule) plim__cli_schedule(a.plan);
         report(j, &a, shared->json);
         fflush(stdout);
         if (!a.facts.fits) {

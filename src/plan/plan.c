@@ -188,13 +188,13 @@ static plim_status fill_plan(plim_plan *plan, plim_error *err)
     const uint64_t tmpfs = bytes_on_tmpfs(plan);
     const uint64_t arena_max = arena_for(plan, plan->facts.budget_bytes, tmpfs);
     uint64_t floor;
-    bool fits;
     PLIM_TRY(plim__plan_floor(plan, &floor, err));
-    fits = floor <= arena_max;
-    if (fits) PLIM_TRY(plim__plan_search(plan, arena_max, &fits, err));
     plan->facts.floor_bytes = plim__round_up(budget_for(plan, floor, tmpfs) + FLOOR_SLACK, PLIM__IO_ALIGN);
-    plan->facts.fits = fits;
-    if (!fits) return refuse(plan, err);
+    const bool inside = floor <= arena_max;
+    bool found = false;
+    if (inside || plan->set.plan_anyway) PLIM_TRY(plim__plan_search(plan, inside ? arena_max : floor + FLOOR_SLACK, &found, err));
+    plan->facts.fits = inside && found;
+    if (!found) return refuse(plan, err);
 
     plan->facts.arena_bytes = plan->arena_bytes;
     plan->facts.planned_peak_bytes = plan->facts.baseline_bytes + plan->facts.extras_bytes + plan->arena_bytes;

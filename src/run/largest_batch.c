@@ -56,6 +56,7 @@ plim_status plim_model_largest_batch(int64_t *out, const char *path, const plim_
                                      plim_error *err)
 {
     tries t = {.path = path, .options = options ? *options : (plim_model_options){0}, .set = *set};
+    t.set.plan_anyway = false;
     t.started = plim__os_linux.clock_ns(plim__os_linux.self);
     bool fits;
     PLIM_FAIL_IF(most < 1, err, PLIM_E_INVALID, "a batch of at most %lld", (long long)most);

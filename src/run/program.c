@@ -203,9 +203,10 @@ void plim_plan_free(plim_plan **plan)
     *plan = NULL;
 }
 
-/* Inputs that are not bound to a file are enough for a plan, and for no more. */
-static plim_status check_bound(const plim_plan *plan, plim_error *err)
+/* A plan that fits, of a program whose inputs are bound to files: others are there to be looked at. */
+static plim_status check_runs(const plim_plan *plan, plim_error *err)
 {
+    PLIM_FAIL_IF(!plan->facts.fits, err, PLIM_E_BUDGET, "this plan does not fit its budget, so it is not run");
     for (uint32_t i = 0; i < plan->n_files; i++)
         PLIM_FAIL_IF(!plan->file[i].path[0], err, PLIM_E_INVALID, "'%s' is not bound to a file: this plan can be looked at, but not run",
                      plan->graph->value[plan->file[i].value].name);
@@ -214,7 +215,7 @@ static plim_status check_bound(const plim_plan *plan, plim_error *err)
 
 plim_status plim_plan_run(plim_plan *plan, plim_run_facts *facts, plim_error *err)
 {
-    PLIM_TRY(check_bound(plan, err));
+    PLIM_TRY(check_runs(plan, err));
     return plim__run(plan, facts, err);
 }
 

@@ -191,6 +191,28 @@ static plim_status plan_at(int64_t batch, const plim_settings *set, uint64_t *fl
     return status;
 }
 
+static void a_plan_that_does_not_fit(void **state)
+{
+    (void)state;
+    fixture f = open_small(8, "adam");
+    plim_settings set = settings();
+    plim_plan *plan = NULL;
+    plim_error err = {0};
+    set.memory = MIB;
+    assert_int_equal(plim_model_plan(&plan, f.model, &set, &err), PLIM_E_BUDGET);
+    set.plan_anyway = true;
+    if (plim_model_plan(&plan, f.model, &set, &(plim_error){0})) fail_msg("there is no smallest plan");
+    const plim_facts *facts = plim_plan_facts(plan);
+    assert_false(facts->fits);
+    assert_int_equal(facts->budget_bytes, MIB);
+    assert_true(facts->planned_peak_bytes > MIB && facts->planned_peak_bytes < facts->floor_bytes);
+    assert_int_equal(plim_plan_check(plan, NULL), PLIM_OK);
+    err = (plim_error){0};
+    assert_int_equal(plim_plan_run(plan, NULL, &err), PLIM_E_BUDGET);
+    plim_plan_free(&plan);
+    plim_model_free(&f.model);
+}
+
 static void largest_batch(void **state)
 {
     (void)state;
@@ -317,7 +339,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(training_by_layer), cmocka_unit_test(totals_are_sums),     cmocka_unit_test(inference_has_no_gradients),
         cmocka_unit_test(who_keeps_what),    cmocka_unit_test(a_plan_of_a_model),   cmocka_unit_test(largest_batch),
-        cmocka_unit_test(what_makes_no_sense), cmocka_unit_test(every_allocation_fails),
+        cmocka_unit_test(a_plan_that_does_not_fit), cmocka_unit_test(what_makes_no_sense), cmocka_unit_test(every_allocation_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
