@@ -28,6 +28,8 @@ typedef struct builder {
     uint8_t *depth;     /* [n_nodes] POST: where it runs; accumulating: acc_depth */
     bool *accumulates;  /* [n_nodes] */
     bool *root, *keep;  /* [n_nodes] */
+    bool *tied;         /* [n_nodes] made from a state, and cheap: making it again later would read the state again */
+    bool overwrites;    /* the pass puts something in the place of a state */
     uint32_t *pnode, *pvalue; /* graph id -> pass index */
     plim__pass *p;
     plim_error *err;
@@ -59,26 +61,10 @@ static uint32_t moves(const builder *b, uint32_t i, const plim__axes *axes, bool
     return set;
 }
 
-/* Does node `u` read the state `in` in boxes that move as those do that node i overwrites, with the loops outside `depth`? Element by element, dimension by
- * dimension along the same loops. */
-static bool reads_alike(const builder *b, uint32_t u, uint32_t in, uint32_t i, uint32_t depth)
-{
-    const plim__node *n = &b->g->node[u];
-    for (uint32_t k = 0; k < n->n_in; k++) {
-        if (n->in[k] != in) continue;
-        const plim__index *index = plim__nest_reads(&b->labels->nest, b->g, u, k);
-        for (uint32_t d = 0; d < b->g->value[in].shape.rank; d++) {
-            const int mine = loop_of_axis(b, i, d), its = index[d].axis < 0 ? -1 : loop_of_axis(b, u, (uint32_t)index[d].axis);
-            const bool plain = index[d].stride == 1 && index[d].div <= 1 && index[d].window == 1 && index[d].offset == 0;
-            const int m = mine >= 0 && (uint32_t)mine < depth ? mine : -1, o = its >= 0 && (uint32_t)its < depth ? its : -1;
-            if (m != o || (m >= 0 && !plain)) return false;
-        }
-    }
-    return true;
-}
-
-/* May node i, which runs IN the loops or POST at `depth`, put its outputs in the place of states now? Everybody else who reads them must have done so. */
-static bool states_are_free(const builder *b, uint32_t i, bool post, uint32_t depth)
+/* May node i put its outputs in the place of states now? Everybody else who reads them must have done so: in an earlier pass, or in this one before all loops
+ * have ended.
+ * @param after  it runs after all loops */
+static bool states_are_free(const builder *b, uint32_t i, bool after)
 {
     const plim__node *n = &b->g->node[i];
     for (uint32_t j = 0; j < n->n_out; j++) {
@@ -88,7 +74,7 @@ static bool states_are_free(const builder *b, uint32_t i, bool post, uint32_t de
         for (uint32_t k = b->plan->use0[in]; k < b->plan->use0[in + 1]; k++) {
             const uint32_t u = b->plan->use[k];
             if (u == i || !b->f->active[u]) continue;
-            if (u > i || b->state[u] == STATE_OUT || (!post && b->n_cut > 0) || !reads_alike(b, u, in, i, depth)) return false;
+            if (u > i || b->state[u] == STATE_OUT || !after) return false;
         }
     }
     return true;
@@ -115,15 +101,27 @@ static void classify_node(builder *b, uint32_t i)
     }
     if (post != UINT32_MAX) {
         const uint32_t outside = (1u << post) - 1;
-        if ((moved & ~outside) || (deepest & ~outside) || reduced || !states_are_free(b, i, true, post)) return;
+        if ((moved & ~outside) || (deepest & ~outside) || reduced || !states_are_free(b, i, post == 0)) return;
         b->state[i] = STATE_POST;
         b->depth[i] = (uint8_t)post;
         return;
     }
-    if (!states_are_free(b, i, false, 0)) return;
+    if (!states_are_free(b, i, b->n_cut == 0)) return;
     b->state[i] = STATE_IN;
     b->accumulates[i] = reduced != 0;
     if (reduced) b->depth[i] = (uint8_t)__builtin_ctz(reduced);
+}
+
+/* Which cheap nodes hang on a state, and whether one is overwritten. */
+static void tie(builder *b, uint32_t i)
+{
+    const plim__node *n = &b->g->node[i];
+    for (uint32_t k = 0; k < n->n_in; k++) {
+        const uint32_t v = n->in[k];
+        if (at_home(b, v)) b->tied[i] |= b->plan->is_state[v];
+        else b->tied[i] |= b->tied[b->g->value[v].node] && (plim__op_row_of(b->g->node[b->g->value[v].node].op)->flags & PLIM__OP_CHEAP);
+    }
+    for (uint32_t j = 0; j < n->n_out; j++) b->overwrites |= b->state[i] != STATE_OUT && b->plan->replaces[n->out[j]] != PLIM__NONE;
 }
 
 /* ---------------------------------------------------------------------------------------------- 2. roots */
@@ -133,6 +131,7 @@ static bool worth_keeping(const builder *b, uint32_t i)
 {
     const plim__node *n = &b->g->node[i];
     if (b->accumulates[i] || b->state[i] == STATE_POST || !(plim__op_row_of(n->op)->flags & PLIM__OP_CHEAP)) return true;
+    if (b->tied[i] && b->overwrites) return true;
     uint64_t bytes = 0;
     for (uint32_t j = 0; j < n->n_out; j++) bytes += b->g->value[n->out[j]].bytes;
     return bytes <= b->f->small;
@@ -357,9 +356,10 @@ static plim_status new_builder(builder *b)
     b->accumulates = plim__new(a, n, sizeof *b->accumulates, b->err);
     b->root = plim__new(a, n, sizeof *b->root, b->err);
     b->keep = plim__new(a, n, sizeof *b->keep, b->err);
+    b->tied = plim__new(a, n, sizeof *b->tied, b->err);
     b->pnode = plim__new(a, n, sizeof *b->pnode, b->err);
     b->pvalue = plim__new(a, b->g->n_values, sizeof *b->pvalue, b->err);
-    if (!b->state || !b->depth || !b->accumulates || !b->root || !b->keep || !b->pnode || !b->pvalue) return PLIM_E_NOMEM;
+    if (!b->state || !b->depth || !b->accumulates || !b->root || !b->keep || !b->tied || !b->pnode || !b->pvalue) return PLIM_E_NOMEM;
     memset(b->pnode, 0xff, n * sizeof *b->pnode);
     memset(b->pvalue, 0xff, b->g->n_values * sizeof *b->pvalue);
     return PLIM_OK;
@@ -373,6 +373,7 @@ static void free_builder(builder *b)
     plim__free(a, b->accumulates);
     plim__free(a, b->root);
     plim__free(a, b->keep);
+    plim__free(a, b->tied);
     plim__free(a, b->pnode);
     plim__free(a, b->pvalue);
 }
@@ -413,7 +414,10 @@ plim_status plim__pass_build(plim__pass *out, const plim_plan *plan, const plim_
     if (status != PLIM_OK) goto done;
     set_loops(&b, cut, order);
     for (uint32_t i = 0; i < b.g->n_nodes; i++)
-        if (f->active[i]) classify_node(&b, i);
+        if (f->active[i]) {
+            classify_node(&b, i);
+            tie(&b, i);
+        }
     choose_roots(&b);
     PLIM_TRY_DONE(allocate_tables(&b));
     collect(&b);

@@ -124,4 +124,7 @@ expect_error 'nowhere to spill to' 2 "'nowhere' is not a folder to spill to" $pl
 expect_error 'no model' 2 'plan needs one model' $plan
 expect_error 'two models' 2 'plan needs one model' $plan "$models/small.json" "$models/slim.json"
 }
+
+# Kernels that are turned before they are used, and overwritten after.
+expect_match 'no state is read after it was overwritten' 0 'fits' "$PLIMSOLL" plan "$models/deep.json" --train sgd --batch 64 --memory 400M
 finish
