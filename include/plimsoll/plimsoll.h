@@ -169,7 +169,8 @@ typedef struct plim_settings {
     const char *spill_dir; /**< where values that do not fit may go; NULL: nothing is spilled */
     uint32_t seconds_max;  /**< for searches; 0: default */
     bool no_direct_io;     /**< use the page cache even where direct I/O works */
-    bool plan_anyway;      /**< where no plan fits, make the one that needs least all the same: its facts say that it does not fit, and it does not run */
+    bool plan_anyway;      /**< where no plan fits, make the one that needs least all the same: its facts say that it does not fit, and it does
+                                not run */
     /** Allocation hook; NULL: malloc. Must return memory aligned as malloc's. For tests and embedders. */
     void *(*alloc)(void *ctx, void *old, size_t size);
     void *alloc_ctx;

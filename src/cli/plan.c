@@ -79,7 +79,8 @@ static plim_status take_dim(void *to, const char *value, plim_error *err)
 static plim_status complete_settings(const job *j, plim_settings *set, plim_error *err)
 {
     struct stat st;
-    if (set->spill_dir && (stat(set->spill_dir, &st) || !S_ISDIR(st.st_mode))) return complain(err, PLIM_E_INVALID, set->spill_dir, "is not a folder to spill to");
+    if (set->spill_dir && (stat(set->spill_dir, &st) || !S_ISDIR(st.st_mode)))
+        return complain(err, PLIM_E_INVALID, set->spill_dir, "is not a folder to spill to");
     if (!set->spill_dir && !j->no_spill) set->spill_dir = ".";
     if (set->memory) return PLIM_OK;
     plim_limits limits;
@@ -289,7 +290,8 @@ static void emit_verdict(plim__emit *e, const job *j, const answer *a)
     const plim_facts *f = &a->facts;
     plim_bytes_format(need, sizeof need, f->fits ? f->planned_peak_bytes : f->floor_bytes);
     plim_bytes_format(have, sizeof have, f->budget_bytes);
-    snprintf(text, sizeof text, f->fits ? "fits: %s of %s" : "does not fit: %s are needed, the budget is %s; this is the plan that needs least", need, have);
+    snprintf(text, sizeof text,
+             f->fits ? "fits: %s of %s" : "does not fit: %s are needed, the budget is %s; this is the plan that needs least", need, have);
     if (j->largest) {
         plim__emit_count(e, "largest_batch", a->largest_batch ? "largest batch" : NULL, (uint64_t)a->largest_batch);
         plim__emit_bool(e, "largest_batch_is_limit", NULL, a->largest_batch == BATCH_MOST);
@@ -409,8 +411,10 @@ int plim_cli_plan(int argc, char **argv)
          .help = "a step of training: sgd, momentum, nesterov, adam, adamw, rmsprop"},
         {.name = "loss", .kind = PLIM__CLI_IS_TEXT, .to = &j.how.loss, .value = "LOSS",
          .help = "mse (unless given), mae, bce, ce, sparse-ce; bce-logits, ce-logits, ..."},
-        {.name = "batch", .kind = PLIM__CLI_IS_COUNT, .to = &j.batch, .value = "N", .help = "samples at a time; as the model says unless given, or 1"},
-        {.name = "dim", .kind = PLIM__CLI_IS_CALL, .to = &j, .value = "NAME=VALUE", .take = take_dim, .help = "what a dimension is that the model only names"},
+        {.name = "batch", .kind = PLIM__CLI_IS_COUNT, .to = &j.batch, .value = "N",
+         .help = "samples at a time; as the model says unless given, or 1"},
+        {.name = "dim", .kind = PLIM__CLI_IS_CALL, .to = &j, .value = "NAME=VALUE", .take = take_dim,
+         .help = "what a dimension is that the model only names"},
         {.name = "no-spill", .kind = PLIM__CLI_IS_FLAG, .to = &j.no_spill, .help = "plan without a folder to spill to"},
         {.name = "largest-batch", .kind = PLIM__CLI_IS_FLAG, .to = &j.largest, .help = "find the largest batch that fits, and plan that"},
         {.name = "layers", .kind = PLIM__CLI_IS_FLAG, .to = &j.all_layers, .help = "show every layer, in the model's order"},

@@ -99,7 +99,8 @@ static plim_kept keep(const plim_model *m, const plim_plan *plan, const readers 
     return k;
 }
 
-plim_status plim_model_kept(plim_kept *out, uint32_t cap, uint32_t *n, const plim_model *model, const plim_plan *plan, uint32_t layer, plim_error *err)
+plim_status plim_model_kept(plim_kept *out, uint32_t cap, uint32_t *n, const plim_model *model, const plim_plan *plan, uint32_t layer,
+                            plim_error *err)
 {
     const plim_graph *g = model->model->graph;
     readers r;

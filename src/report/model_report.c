@@ -1,5 +1,5 @@
-/* A model's memory by layer, and what it would take without a plan. Everything but the workspaces is counted on the graph alone: values that are views
- * of others have no bytes of their own. */
+/* A model's memory by layer, and what it would take without a plan. Everything but the workspaces is counted on the graph alone: values that
+ * are views of others have no bytes of their own. */
 #include "report/model_report.h"
 #include "core/size.h"
 #include "report/plain.h"

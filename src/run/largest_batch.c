@@ -24,7 +24,8 @@ static plim_status try_batch(tries *t, int64_t batch, bool *fits, plim_error *er
     plim_error why = {0};
     t->options.batch = batch;
     plim_status status = plim_model_new(&model, t->path, &t->options, &t->set, &why);
-    if (status == PLIM_OK && model->batch != batch) status = plim__fail(&why, PLIM_E_INVALID, "no input of the model counts samples: there is no batch to choose");
+    if (status == PLIM_OK && model->batch != batch)
+        status = plim__fail(&why, PLIM_E_INVALID, "no input of the model counts samples: there is no batch to choose");
     if (status == PLIM_OK) status = plim_model_plan(&plan, model, &t->set, &why);
     if (plan) { /* the same for every try */
         t->set.memory = plim_plan_facts(plan)->budget_bytes;

@@ -329,7 +329,8 @@ static void every_allocation_fails(void **state)
             status = read_and_count(&set, &err);
             assert_int_equal(c.live, 0);
             if (status == PLIM_OK) assert_int_equal(c.failed, 0);
-            else if (status != PLIM_E_NOMEM || !err.message[0]) fail_msg("allocation %lld: %s, '%s'", (long long)nth, plim_status_name(status), err.message);
+            else if (status != PLIM_E_NOMEM || !err.message[0])
+                fail_msg("allocation %lld: %s, '%s'", (long long)nth, plim_status_name(status), err.message);
         }
     }
 }
