@@ -1,6 +1,8 @@
 /* Models through the public interface: read, counted by layer, planned, searched for the largest batch; and every allocation failing in turn. */
 #include "unit.h"
 
+#include "countdown.h"
+
 #include "plimsoll/plimsoll.h"
 
 #include <stdlib.h>
@@ -273,31 +275,6 @@ static void what_makes_no_sense(void **state)
     plim_model_free(&f.model);
 }
 
-/* An allocator that fails at the call that finds `left` at 0. */
-typedef struct countdown {
-    int64_t left;
-    bool from_then;
-    int64_t failed, live;
-} countdown;
-
-static void *counted(void *ctx, void *old, size_t size)
-{
-    countdown *c = ctx;
-    if (size == 0) {
-        c->live -= old != NULL;
-        free(old);
-        return NULL;
-    }
-    const bool bad = c->left == 0;
-    if (c->left > 0 || (bad && !c->from_then)) c->left--;
-    if (bad) {
-        c->failed++;
-        return NULL;
-    }
-    c->live += old == NULL;
-    return realloc(old, size);
-}
-
 static plim_status read_and_count(const plim_settings *set, plim_error *err)
 {
     plim_model *model = NULL;
@@ -324,7 +301,7 @@ static void every_allocation_fails(void **state)
             countdown c = {.left = nth, .from_then = from_then};
             plim_settings set = settings();
             plim_error err = {0};
-            set.alloc = counted;
+            set.alloc = countdown_alloc;
             set.alloc_ctx = &c;
             status = read_and_count(&set, &err);
             assert_int_equal(c.live, 0);
