@@ -479,10 +479,6 @@ plim_status plim__pass_settle(plim_plan *plan, plim__frontier *f, plim__pass *p,
         plim__pvalue *v = &p->value[i];
         plim__home *home = &plan->home[v->value];
         if (v->producer == PLIM__NONE) continue;
-        if (v->in_place) {
-            *home = (plim__home){.kind = PLIM__HOME_ARENA, .slot = v->slot, .file = PLIM__NONE};
-            continue;
-        }
         if (v->spill) PLIM_TRY(add_spill(plan, v->value, &v->file, err));
         if (v->role == PLIM__ROLE_WHOLE) *home = (plim__home){.kind = PLIM__HOME_ARENA, .slot = v->slot, .file = v->file};
         else if (v->file != PLIM__NONE) *home = (plim__home){.kind = PLIM__HOME_FILE, .slot = PLIM__NONE, .file = v->file};

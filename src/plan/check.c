@@ -291,7 +291,7 @@ static plim_status check_outputs(const plim_plan *plan, plim_error *err)
         else if (!o->path && plan->home[o->value].kind != PLIM__HOME_ARENA) status = plim__fail(err, PLIM_E_PLAN, "I8: output '%s' is not kept", o->name);
     }
     for (uint32_t i = 0; i < g->n_states && status == PLIM_OK; i++)
-        if (writes[g->state[i].out] != !plan->resident[i])
+        if (writes[g->state[i].out] != 1)
             status = plim__fail(err, PLIM_E_PLAN, "I8: what takes the place of '%s' is written by %u steps", g->value[g->state[i].in].name, writes[g->state[i].out]);
     plim__free(&plan->alloc, writes);
     return status;

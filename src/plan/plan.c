@@ -218,8 +218,7 @@ static plim_status index_graph(plim_plan *plan, plim_error *err)
     plan->is_output = plim__new(a, g->n_values, sizeof *plan->is_output, err);
     plan->is_state = plim__new(a, g->n_values, sizeof *plan->is_state, err);
     plan->replaces = plim__new(a, g->n_values, sizeof *plan->replaces, err);
-    plan->resident = plim__new(a, g->n_states, sizeof *plan->resident, err);
-    if (!plan->home || !plan->use0 || !plan->use || !plan->write_file || !plan->is_output || !plan->is_state || !plan->replaces || !plan->resident) return PLIM_E_NOMEM;
+    if (!plan->home || !plan->use0 || !plan->use || !plan->write_file || !plan->is_output || !plan->is_state || !plan->replaces) return PLIM_E_NOMEM;
     memset(plan->write_file, 0xff, g->n_values * sizeof *plan->write_file);
     memset(plan->replaces, 0xff, g->n_values * sizeof *plan->replaces);
     for (uint32_t i = 0; i < g->n_outputs; i++) plan->is_output[g->output[i].value] = true;
@@ -281,7 +280,6 @@ void plim__plan_drop(plim_plan *plan)
     plim__free(&a, plan->is_output);
     plim__free(&a, plan->is_state);
     plim__free(&a, plan->replaces);
-    plim__free(&a, plan->resident);
     plim__free(&a, plan);
 }
 

@@ -80,7 +80,6 @@ typedef struct plim__pvalue {
     uint8_t depth;      /* READ, WRITE: loops that move it */
     uint8_t moved_by[PLIM_MAX_RANK]; /* as in the node, per dimension */
     bool spill;         /* WRITE to a file of our own, which settling creates */
-    bool in_place;      /* takes the place of a state, in the slot where that lies */
     uint64_t private_offset; /* PRIVATE: in the thread's part of the stage's slot */
     uint64_t private_bytes;  /* PRIVATE: what was planned for it */
 } plim__pvalue;
@@ -189,7 +188,6 @@ struct plim_plan {
     bool *is_output;       /* per value: an output of the program, or what takes the place of a state */
     bool *is_state;        /* per value: carried from run to run, or what takes its place */
     uint32_t *replaces;    /* per value: the state (index in the graph) whose place it takes, or PLIM__NONE */
-    bool *resident;        /* per state: it stays in the arena from run to run, and is not read or written by the program */
     plim__io_config io;
     uint64_t io_bytes;    /* at the start of the arena */
     uint64_t arena_bytes;

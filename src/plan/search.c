@@ -45,7 +45,7 @@ static uint64_t carried_bytes(const search *s)
     uint64_t bytes = 0;
     for (uint32_t v = 0; v < plan->graph->n_values; v++) {
         if (plan->home[v].kind != PLIM__HOME_ARENA) continue;
-        bool needed = (plan->is_output[v] && plan->write_file[v] == PLIM__NONE) || plan->slot[plan->home[v].slot].pass == PLIM__NONE;
+        bool needed = plan->is_output[v] && plan->write_file[v] == PLIM__NONE;
         for (uint32_t u = plan->use0[v]; u < plan->use0[v + 1] && !needed; u++) needed = s->f.active[plan->use[u]];
         if (needed) bytes += plan->slot[plan->home[v].slot].bytes;
     }
@@ -265,7 +265,7 @@ static plim_status commit(search *s, const candidate *c)
     }
     for (uint32_t i = 0; i < p.n_values; i++) {
         plim__pvalue *v = &p.value[i];
-        if (v->slot == PLIM__NONE || v->in_place) continue;
+        if (v->slot == PLIM__NONE) continue;
         if (v->role == PLIM__ROLE_WHOLE && v->producer == PLIM__NONE) plan->slot[v->slot].last = p.time0 + p.n_steps - 1;
         else v->slot += base;
     }
@@ -293,8 +293,6 @@ static plim_status pack_slots(plim_plan *plan, plim_error *err)
         const plim__home *home = &plan->home[g->output[i].value];
         if (home->kind == PLIM__HOME_ARENA && !g->output[i].path && plan->n_steps) plan->slot[home->slot].last = plan->n_steps - 1;
     }
-    for (uint32_t i = 0; i < plan->n_slots; i++)
-        if (plan->slot[i].pass == PLIM__NONE && plan->n_steps) plan->slot[i].last = plan->n_steps - 1;
     plim_buffer *buf = plim__new(&plan->alloc, plan->n_slots, sizeof *buf, err);
     if (!buf) return PLIM_E_NOMEM;
     for (uint32_t i = 0; i < plan->n_slots; i++) {
@@ -326,26 +324,10 @@ void plim__plan_clear(plim_plan *plan)
         if (plim__file_is_read(plan->file[i].kind)) plan->home[plan->file[i].value] = (plim__home){PLIM__HOME_FILE, i, PLIM__NONE};
 }
 
-/* Slots for the states that stay in the arena: they live before the first step and after the last. */
-static plim_status seat_residents(plim_plan *plan, plim_error *err)
-{
-    const plim_graph *g = plan->graph;
-    PLIM_TRY(plim__grow(&plan->alloc, (void **)&plan->slot, &plan->cap_slots, plan->n_slots + g->n_states + 1, sizeof *plan->slot, err));
-    for (uint32_t i = 0; i < g->n_states; i++) {
-        if (!plan->resident[i]) continue;
-        const plim__value *v = &g->value[g->state[i].in];
-        plan->home[g->state[i].in] = (plim__home){.kind = PLIM__HOME_ARENA, .file = PLIM__NONE, .slot = plan->n_slots};
-        plan->slot[plan->n_slots++] = (plim__slot){.value = g->state[i].in, .pass = PLIM__NONE, .stage = PLIM__NONE, .bytes = plim__round_up(v->bytes, 64),
-                                                   .copies = 1, .box = plim__region_whole(&v->shape)};
-    }
-    return PLIM_OK;
-}
-
 static plim_status find_passes(search *s, bool *fits)
 {
     plim_plan *plan = s->plan;
     plim__plan_clear(plan);
-    PLIM_TRY(seat_residents(plan, s->err));
     PLIM_TRY(plim__frontier_update(plan, &s->f));
     *fits = false;
     while (any_active(s)) {

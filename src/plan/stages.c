@@ -143,13 +143,6 @@ static void role_of(maker *b, uint32_t i)
     const bool combined = plim__out_accumulates(x, b->g->value[v->value].out, b->g->value[v->value].shape.rank);
     const bool scanned = x->accumulates && !combined;
     const bool moved = v->depth > 0 && !x->post;
-    const uint32_t state = b->plan->replaces[v->value];
-    v->in_place = state != PLIM__NONE && b->plan->resident[state];
-    if (v->in_place) {
-        v->role = PLIM__ROLE_WHOLE;
-        v->slot = b->plan->home[b->g->state[state].in].slot;
-        return;
-    }
     v->file = b->plan->write_file[v->value];
     if (v->file != PLIM__NONE) v->role = combined ? PLIM__ROLE_ACC : PLIM__ROLE_WRITE;
     else if (later && moved && !combined && b->g->value[v->value].bytes > b->f->spill_above) {
