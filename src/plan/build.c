@@ -177,17 +177,9 @@ static uint32_t pass_value(builder *b, uint32_t v)
     return b->pvalue[v];
 }
 
-static plim_status allocate_tables(builder *b)
+static plim_status allocate_tables(builder *b, uint32_t nodes, uint32_t operands, uint32_t values)
 {
-    const plim_graph *g = b->g;
     plim__pass *p = b->p;
-    uint32_t nodes = 0, operands = 0, values = 0;
-    for (uint32_t i = 0; i < g->n_nodes; i++) {
-        if (!b->keep[i]) continue;
-        nodes++;
-        operands += g->node[i].n_in;
-        values += g->node[i].n_in + g->node[i].n_out;
-    }
     const plim__alloc *a = &b->plan->alloc;
     p->node = plim__new(a, nodes, sizeof *p->node, b->err);
     p->value = plim__new(a, values, sizeof *p->value, b->err);
@@ -195,6 +187,19 @@ static plim_status allocate_tables(builder *b)
     p->stage = plim__new(a, nodes, sizeof *p->stage, b->err);
     p->step = plim__new(a, (uint64_t)nodes * 3 + values * 3, sizeof *p->step, b->err);
     return p->node && p->value && p->operand && p->stage && p->step ? PLIM_OK : PLIM_E_NOMEM;
+}
+
+static plim_status allocate_for_kept(builder *b)
+{
+    const plim_graph *g = b->g;
+    uint32_t nodes = 0, operands = 0, values = 0;
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        if (!b->keep[i]) continue;
+        nodes++;
+        operands += g->node[i].n_in;
+        values += g->node[i].n_in + g->node[i].n_out;
+    }
+    return allocate_tables(b, nodes, operands, values);
 }
 
 static void collect_node(builder *b, uint32_t i)
@@ -417,9 +422,13 @@ plim_status plim__pass_build(plim__pass *out, const plim_plan *plan, const plim_
         if (f->active[i]) {
             classify_node(&b, i);
             tie(&b, i);
+            if (b.state[i] == STATE_OUT && f->complete) {
+                status = PLIM_E_PLAN;
+                goto done;
+            }
         }
     choose_roots(&b);
-    PLIM_TRY_DONE(allocate_tables(&b));
+    PLIM_TRY_DONE(allocate_for_kept(&b));
     collect(&b);
     if (out->n_nodes == 0) {
         status = PLIM_E_PLAN;
@@ -430,6 +439,54 @@ plim_status plim__pass_build(plim__pass *out, const plim_plan *plan, const plim_
         status = PLIM_E_PLAN;
         goto done;
     }
+    PLIM_TRY_DONE(plim__pass_stages(out, plan, f, b.pnode, err));
+done:
+    free_builder(&b);
+    if (status != PLIM_OK) plim__pass_free(&plan->alloc, out);
+    return status;
+}
+
+static bool makes_output(const plim_plan *plan, const plim__schedule *s, const plim__item *x)
+{
+    for (uint32_t j = 0; j < PLIM__MAX_OUT && x->out[j] != PLIM__NONE; j++)
+        if (plan->is_output[s->instance[x->out[j]].value] && !s->instance[x->out[j]].again) return true;
+    return false;
+}
+
+/* Items are the pass's nodes, instances its values: nothing is cut, so there is nothing to classify and no depth to find. */
+static void collect_items(builder *b, const plim__schedule *s)
+{
+    plim__pass *p = b->p;
+    for (uint32_t i = 0; i < s->n_instances; i++) {
+        const plim__instance *x = &s->instance[i];
+        p->value[i] = (plim__pvalue){.value = x->value, .slot = PLIM__NONE, .file = PLIM__NONE, .producer = x->item, .spill = x->spill, .again = x->again};
+    }
+    for (uint32_t i = 0; i < s->n_items; i++) {
+        const plim__item *x = &s->item[i];
+        plim__pnode *n = &p->node[i];
+        *n = (plim__pnode){.node = x->node, .root = makes_output(b->plan, s, x), .axis0 = p->n_axes, .in0 = x->in0, .axes = b->labels->nest.axes[x->node]};
+        for (uint32_t a = 0; a < PLIM__MAX_AXES; a++) n->bind[a] = a < n->axes.n ? (int8_t)loop_of_axis(b, x->node, a) : -1;
+        memcpy(n->out, x->out, sizeof n->out);
+        p->n_axes += n->axes.n;
+        b->pnode[x->node] = i;
+    }
+    memcpy(p->operand, s->operand, s->n_operands * sizeof *p->operand);
+    p->n_nodes = s->n_items;
+    p->n_values = s->n_instances;
+    p->n_operands = s->n_operands;
+}
+
+plim_status plim__pass_build_scheduled(plim__pass *out, const plim_plan *plan, const plim__frontier *f, const plim__labels *labels, const uint8_t *order,
+                                       const plim__schedule *s, plim_error *err)
+{
+    *out = (plim__pass){0};
+    builder b = {.plan = plan, .g = plan->graph, .f = f, .labels = labels, .p = out, .err = err};
+    plim_status status = new_builder(&b);
+    if (status != PLIM_OK) goto done;
+    set_loops(&b, 0, order);
+    PLIM_TRY_DONE(allocate_tables(&b, s->n_items, s->n_operands, s->n_instances));
+    collect_items(&b, s);
+    find_movers(&b);
     PLIM_TRY_DONE(plim__pass_stages(out, plan, f, b.pnode, err));
 done:
     free_builder(&b);
@@ -483,6 +540,8 @@ plim_status plim__pass_settle(plim_plan *plan, plim__frontier *f, plim__pass *p,
         if (v->role == PLIM__ROLE_WHOLE) *home = (plim__home){.kind = PLIM__HOME_ARENA, .slot = v->slot, .file = v->file};
         else if (v->file != PLIM__NONE) *home = (plim__home){.kind = PLIM__HOME_FILE, .slot = PLIM__NONE, .file = v->file};
     }
+    for (uint32_t i = 0; i < p->n_values; i++)
+        if (p->value[i].producer == PLIM__NONE && p->value[i].spill) p->value[i].file = plan->write_file[p->value[i].value];
     return plim__frontier_update(plan, f);
 }
 

@@ -4,12 +4,14 @@
 #define PLIM_PLAN_BUILD_H
 
 #include "plan/labels.h"
+#include "plan/schedule.h"
 
 /** Where the planning stands between two passes. */
 typedef struct plim__frontier {
     bool *active;   /* [n_nodes] still to be computed, or recomputed because a later node needs it and it has no home */
     bool *on_file;  /* [n_values] read from or written to a file */
     uint64_t small; /* values up to this size are kept in the arena between passes without further thought */
+    bool complete;  /* only a pass that makes everything is of use */
     uint64_t spill_above; /* values that later passes need go to a file above this size; UINT64_MAX: never */
 } plim__frontier;
 
@@ -18,6 +20,10 @@ typedef struct plim__frontier {
  *  @return PLIM_OK and a pass with at least one root; PLIM_E_PLAN (no message) when this cut makes no progress */
 plim_status plim__pass_build(plim__pass *out, const plim_plan *plan, const plim__frontier *f, const plim__labels *labels, uint32_t cut,
                              const uint8_t *order, plim_error *err);
+
+/** An uncut pass that does what a schedule says. @param order  labels in loop order */
+plim_status plim__pass_build_scheduled(plim__pass *out, const plim_plan *plan, const plim__frontier *f, const plim__labels *labels, const uint8_t *order,
+                                       const plim__schedule *s, plim_error *err);
 
 /** Stages, roles and steps of a pass whose nodes and depths are known. @param pnode  index in the pass of each node of the graph, or PLIM__NONE */
 plim_status plim__pass_stages(plim__pass *p, const plim_plan *plan, const plim__frontier *f, const uint32_t *pnode, plim_error *err); /* stages.c */

@@ -191,11 +191,15 @@ static plim_status check_regions(const plim_plan *plan, const plim__pass *p, con
     return PLIM_OK;
 }
 
-static uint32_t state_replaced(const plim_graph *g, uint32_t value)
+/* Per value: the state whose place it takes, or PLIM__NONE. */
+static uint32_t *index_states(const plim_plan *plan, plim_error *err)
 {
-    for (uint32_t i = 0; i < g->n_states; i++)
-        if (g->state[i].out == value) return i;
-    return PLIM__NONE;
+    const plim_graph *g = plan->graph;
+    uint32_t *state = plim__new(&plan->alloc, g->n_values, sizeof *state, err);
+    if (!state) return NULL;
+    memset(state, 0xff, g->n_values * sizeof *state);
+    for (uint32_t i = 0; i < g->n_states; i++) state[g->state[i].out] = i;
+    return state;
 }
 
 /* I9: a state is overwritten when nobody needs it any more: inside one pass, by a node that runs after its readers and, where the loops turn on, overwrites
@@ -223,12 +227,15 @@ static plim_status check_state_readers(const plim_plan *plan, const plim__pass *
 static plim_status check_states_in(const plim_plan *plan, const plim__pass *p, const plim__ranges *claim, plim_error *err)
 {
     const plim_graph *g = plan->graph;
-    for (uint32_t i = 0; i < p->n_nodes && g->n_states > 0; i++)
-        for (uint32_t j = 0; j < g->node[p->node[i].node].n_out; j++) {
-            const uint32_t state = state_replaced(g, g->node[p->node[i].node].out[j]);
-            if (state != PLIM__NONE) PLIM_TRY(check_state_readers(plan, p, i, j, g->state[state].in, claim, err));
+    uint32_t *replaces = index_states(plan, err);
+    plim_status status = replaces ? PLIM_OK : PLIM_E_NOMEM;
+    for (uint32_t i = 0; i < p->n_nodes && status == PLIM_OK && g->n_states > 0; i++)
+        for (uint32_t j = 0; j < g->node[p->node[i].node].n_out && status == PLIM_OK; j++) {
+            const uint32_t state = replaces[g->node[p->node[i].node].out[j]];
+            if (state != PLIM__NONE) status = check_state_readers(plan, p, i, j, g->state[state].in, claim, err);
         }
-    return PLIM_OK;
+    plim__free(&plan->alloc, replaces);
+    return status;
 }
 
 /* I9: and in no later pass. */
@@ -236,28 +243,55 @@ static plim_status check_states_after(const plim_plan *plan, plim_error *err)
 {
     const plim_graph *g = plan->graph;
     bool *gone = plim__new(&plan->alloc, g->n_values, sizeof *gone, err);
-    if (!gone) return PLIM_E_NOMEM;
-    plim_status status = PLIM_OK;
+    uint32_t *replaces = index_states(plan, err);
+    plim_status status = gone && replaces ? PLIM_OK : PLIM_E_NOMEM;
     for (uint32_t q = 0; q < plan->n_passes && status == PLIM_OK; q++) {
         const plim__pass *p = &plan->pass[q];
         for (uint32_t i = 0; i < p->n_values && status == PLIM_OK; i++)
             if (p->value[i].producer == PLIM__NONE && gone[p->value[i].value])
                 status = plim__fail(err, PLIM_E_PLAN, "I9: pass %u reads the state '%s' that an earlier one overwrote", q, g->value[p->value[i].value].name);
-        for (uint32_t i = 0; i < p->n_values; i++) {
-            const uint32_t state = p->value[i].producer == PLIM__NONE ? PLIM__NONE : state_replaced(g, p->value[i].value);
+        for (uint32_t i = 0; i < p->n_values && status == PLIM_OK; i++) {
+            const uint32_t state = p->value[i].producer == PLIM__NONE ? PLIM__NONE : replaces[p->value[i].value];
             if (state != PLIM__NONE) gone[g->state[state].in] = true;
         }
     }
     plim__free(&plan->alloc, gone);
+    plim__free(&plan->alloc, replaces);
     return status;
 }
 
-/* The first, a middle and the last tile of the pass. */
+/* I10: what is read from a file of our own has been written there, and that has been waited for: in an earlier pass, or, where nothing is cut, by an
+ * earlier step. */
+static plim_status check_spills(const plim_plan *plan, plim_error *err)
+{
+    bool *there = plim__new(&plan->alloc, plan->n_files, sizeof *there, err);
+    if (!there) return PLIM_E_NOMEM;
+    plim_status status = PLIM_OK;
+    for (uint32_t q = 0; q < plan->n_passes && status == PLIM_OK; q++) {
+        const plim__pass *p = &plan->pass[q];
+        for (uint32_t t = 0; t < p->n_steps && status == PLIM_OK; t++) {
+            const plim__step *s = &p->step[t];
+            if (s->kind != PLIM__STEP_READ && s->kind != PLIM__STEP_WAIT) continue;
+            const uint32_t file = p->value[s->index].file;
+            if (file >= plan->n_files) status = plim__fail(err, PLIM_E_PLAN, "I10: step %u reads or waits for a file that does not exist", p->time0 + t);
+            else if (s->kind == PLIM__STEP_WAIT) there[file] |= p->n_cut == 0;
+            else if (plan->file[file].kind == PLIM__FILE_SPILL && !there[file])
+                status = plim__fail(err, PLIM_E_PLAN, "I10: step %u reads '%s' back before it is written", p->time0 + t,
+                                    plan->graph->value[p->value[s->index].value].name);
+        }
+        for (uint32_t t = 0; t < p->n_steps && status == PLIM_OK; t++)
+            if (p->step[t].kind == PLIM__STEP_WRITE && p->value[p->step[t].index].file < plan->n_files) there[p->value[p->step[t].index].file] = true;
+    }
+    plim__free(&plan->alloc, there);
+    return status;
+}
+
+/* The first, a middle and the last tile of the pass; where nothing is cut there is one. */
 static plim_status check_tiles(const plim_plan *plan, const plim__pass *p, plim_error *err)
 {
     plim__ranges claim = {plim__new(&plan->alloc, p->n_axes, sizeof *claim.axis, err), plim__new(&plan->alloc, p->n_values, sizeof *claim.region, err)};
     plim_status status = claim.axis && claim.region ? PLIM_OK : PLIM_E_NOMEM;
-    for (int which = 0; which < 3 && status == PLIM_OK; which++) {
+    for (int which = 0; which < (p->n_cut ? 3 : 1) && status == PLIM_OK; which++) {
         plim__range loop[PLIM__MAX_LOOPS];
         for (uint32_t l = 0; l < p->n_loops; l++) {
             const int64_t trips = plim__loop_trips(&p->loop[l]), i = which == 0 ? 0 : which == 1 ? trips / 2 : trips - 1;
@@ -309,5 +343,6 @@ plim_status plim__plan_check(const plim_plan *plan, plim_error *err)
         PLIM_TRY(check_tiles(plan, p, err));
     }
     PLIM_TRY(check_states_after(plan, err));
+    PLIM_TRY(check_spills(plan, err));
     return check_outputs(plan, err);
 }

@@ -1,15 +1,10 @@
 /* Work is the product of the extents, traffic is the regions: both are read off the pass. Disk and compute overlap, so a pass takes the longer of
- * the two, plus what cannot overlap: filling the pipeline, steps, and touching the arena for the first time. The constants are orders of
- * magnitude of ordinary machines; only their ratios matter for choosing. */
+ * the two, plus what cannot overlap: filling the pipeline, steps, and touching the arena for the first time. The constants (here
+ * and in cost.h) are orders of magnitude of ordinary machines; only their ratios matter for choosing. */
 #include "plan/cost.h"
 #include "core/size.h"
 
-#define READ_RATE 3.0e9      /* bytes per second */
-#define WRITE_RATE 1.8e9
-#define REQUEST_SECONDS 15e-6 /* one read or write of its own, several in flight */
-#define STEP_SECONDS 10e-6
 #define WORK_RATE 2.0e9      /* simple f32 operations per second and thread, memory traffic included */
-#define TOUCH_RATE 1.5e9     /* bytes of fresh memory per second */
 
 static double trips_inside(const plim__pass *p, uint32_t depth)
 {
@@ -58,11 +53,11 @@ void plim__pass_cost(plim__measure *m, const plim_plan *plan, const plim__pass *
         const double bytes = (double)plim__region_count(box) * f->element;
         requests += (double)plim__io_run_count(f, box) * trips;
         *(s->kind == PLIM__STEP_READ ? &reads : &writes) += bytes * trips;
-        fill += bytes / (s->kind == PLIM__STEP_READ ? READ_RATE : WRITE_RATE);
+        fill += bytes / (s->kind == PLIM__STEP_READ ? PLIM__READ_RATE : PLIM__WRITE_RATE);
     }
-    const double disk = reads / READ_RATE + writes / WRITE_RATE + requests * REQUEST_SECONDS;
+    const double disk = reads / PLIM__READ_RATE + writes / PLIM__WRITE_RATE + requests * PLIM__REQUEST_SECONDS;
     m->read_bytes = (uint64_t)reads;
     m->write_bytes = (uint64_t)writes;
     m->requests = (uint64_t)requests;
-    m->seconds = (disk > compute ? disk : compute) + fill + compute / trips_inside(p, p->n_cut) + steps * STEP_SECONDS + (double)m->peak / TOUCH_RATE;
+    m->seconds = (disk > compute ? disk : compute) + fill + compute / trips_inside(p, p->n_cut) + steps * PLIM__STEP_SECONDS + (double)m->peak / PLIM__TOUCH_RATE;
 }

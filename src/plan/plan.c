@@ -12,6 +12,7 @@
 #include "kernels/gemm.h"
 #include "ops/ops.h"
 #include "plan/build.h"
+#include "plan/portfolio.h"
 #include "plan/search.h"
 
 #include <fcntl.h>
@@ -177,6 +178,23 @@ static plim_status refuse(plim_plan *plan, plim_error *err)
     return plim__fail(err, PLIM_E_BUDGET, "does not fit: the smallest budget that works is %s, the budget is %s", need, have);
 }
 
+static plim_status find_plan(plim_plan *plan, uint64_t arena_max, uint64_t tmpfs, bool *found, plim_error *err)
+{
+    plim__portfolio *portfolio;
+    uint64_t floor;
+    *found = false;
+    PLIM_TRY(plim__portfolio_new(&portfolio, plan, err));
+    plim_status status = plim__portfolio_floor(portfolio, &floor);
+    if (status == PLIM_OK) {
+        const bool inside = floor <= arena_max;
+        plan->facts.floor_bytes = plim__round_up(budget_for(plan, floor, tmpfs) + FLOOR_SLACK, PLIM__IO_ALIGN);
+        if (inside || plan->set.plan_anyway) status = plim__portfolio_plan(portfolio, inside ? arena_max : floor + FLOOR_SLACK, found);
+        plan->facts.fits = inside && *found;
+    }
+    plim__portfolio_free(&portfolio);
+    return status;
+}
+
 static plim_status fill_plan(plim_plan *plan, plim_error *err)
 {
     PLIM_TRY(add_inputs(plan, err));
@@ -187,13 +205,8 @@ static plim_status fill_plan(plim_plan *plan, plim_error *err)
 
     const uint64_t tmpfs = bytes_on_tmpfs(plan);
     const uint64_t arena_max = arena_for(plan, plan->facts.budget_bytes, tmpfs);
-    uint64_t floor;
-    PLIM_TRY(plim__plan_floor(plan, &floor, err));
-    plan->facts.floor_bytes = plim__round_up(budget_for(plan, floor, tmpfs) + FLOOR_SLACK, PLIM__IO_ALIGN);
-    const bool inside = floor <= arena_max;
-    bool found = false;
-    if (inside || plan->set.plan_anyway) PLIM_TRY(plim__plan_search(plan, inside ? arena_max : floor + FLOOR_SLACK, &found, err));
-    plan->facts.fits = inside && found;
+    bool found;
+    PLIM_TRY(find_plan(plan, arena_max, tmpfs, &found, err));
     if (!found) return refuse(plan, err);
 
     plan->facts.arena_bytes = plan->arena_bytes;
@@ -235,13 +248,8 @@ static plim_status index_graph(plim_plan *plan, plim_error *err)
     return PLIM_OK;
 }
 
-plim_status plim__plan_new(plim_plan **out, const plim_graph *g, const plim_settings *set, const plim__os *os, plim_error *err)
-{
-    return plim__plan_new_by(out, g, set, os, NULL, err);
-}
-
-plim_status plim__plan_new_by(plim_plan **out, const plim_graph *g, const plim_settings *set, const plim__os *os,
-                              const plim__preference *prefer, plim_error *err)
+static plim_status new_plan(plim_plan **out, const plim_graph *g, const plim_settings *set, const plim__os *os, const plim__preference *prefer,
+                            bool thorough, plim_error *err)
 {
     const plim__alloc a = plim__alloc_from(set);
     *out = NULL;
@@ -252,6 +260,7 @@ plim_status plim__plan_new_by(plim_plan **out, const plim_graph *g, const plim_s
     plan->set = *set;
     plan->os = os;
     plan->prefer = prefer;
+    plan->thorough = thorough;
     const uint64_t start = os->clock_ns(os->self);
     plan->threads = set->threads ? set->threads : plim__cpu_count(os);
     const uint32_t cpus = plim__cpu_count(os);
@@ -263,6 +272,22 @@ plim_status plim__plan_new_by(plim_plan **out, const plim_graph *g, const plim_s
     if (status == PLIM_OK) *out = plan;
     else plim__plan_drop(plan);
     return status;
+}
+
+plim_status plim__plan_new(plim_plan **out, const plim_graph *g, const plim_settings *set, const plim__os *os, plim_error *err)
+{
+    return new_plan(out, g, set, os, NULL, false, err);
+}
+
+plim_status plim__plan_new_thorough(plim_plan **out, const plim_graph *g, const plim_settings *set, const plim__os *os, plim_error *err)
+{
+    return new_plan(out, g, set, os, NULL, true, err);
+}
+
+plim_status plim__plan_new_by(plim_plan **out, const plim_graph *g, const plim_settings *set, const plim__os *os,
+                              const plim__preference *prefer, plim_error *err)
+{
+    return new_plan(out, g, set, os, prefer, false, err);
 }
 
 /* The planner's part; a plan that was run is freed by plim_plan_free, which first lets go of the run. */

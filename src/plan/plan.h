@@ -79,7 +79,8 @@ typedef struct plim__pvalue {
     uint32_t producer;  /* index of the pass node that makes it here, or PLIM__NONE */
     uint8_t depth;      /* READ, WRITE: loops that move it */
     uint8_t moved_by[PLIM_MAX_RANK]; /* as in the node, per dimension */
-    bool spill;         /* WRITE to a file of our own, which settling creates */
+    bool spill;         /* WRITE to a file of our own, which settling creates; READ: back from there */
+    bool again;         /* made before: this one goes to no file of the program's */
     uint64_t private_offset; /* PRIVATE: in the thread's part of the stage's slot */
     uint64_t private_bytes;  /* PRIVATE: what was planned for it */
 } plim__pvalue;
@@ -176,6 +177,7 @@ struct plim_plan {
     const plim_graph *graph;
     plim_settings set;
     const plim__os *os;
+    bool thorough; /* search for plans that are never slower in a larger budget; else once */
     const plim__preference *prefer; /* NULL: the fastest. Used while planning only */
     uint32_t threads;
     uint32_t pool_threads; /* for nodes that use threads themselves: they spin, so no more than there are CPUs */
@@ -218,6 +220,8 @@ uint32_t plim__stage_blocks(const plim__pass *p, const plim__stage *s, const pli
 /* ---- the planner's parts ---- */
 /** Plans `g` inside set->memory. Reads no tensor data. `g` and `os` must outlive the plan. */
 plim_status plim__plan_new(plim_plan **out, const plim_graph *g, const plim_settings *set, const plim__os *os, plim_error *err); /* plan.c */
+/** As plim__plan_new, and in a larger budget never slower: for programs that are worth a longer search. */
+plim_status plim__plan_new_thorough(plim_plan **out, const plim_graph *g, const plim_settings *set, const plim__os *os, plim_error *err);
 /** As plim__plan_new, by another preference (NULL: the fastest) and over every set of loops. */
 plim_status plim__plan_new_by(plim_plan **out, const plim_graph *g, const plim_settings *set, const plim__os *os,
                               const plim__preference *prefer, plim_error *err);

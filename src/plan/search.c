@@ -6,7 +6,6 @@
 #include "plan/search.h"
 #include "core/size.h"
 #include "plan/cost.h"
-#include "plan/measure.h"
 #include "plan/pack.h"
 
 #include <string.h>
@@ -16,30 +15,8 @@
 #define BEAM 4 /* sets of loops that are tried with one loop more */
 #define FLOOR_SMALL (16u << 10) /* values that the smallest plan keeps between passes */
 
-typedef struct search {
-    plim_plan *plan;
-    plim__frontier f;
-    plim__labels labels;
-    plim__measure m;
-    bool *here;     /* [n_nodes] scratch: is the node in the pass */
-    double *work;   /* [n_nodes] seconds that each takes by itself */
-    uint64_t limit; /* bytes for slots */
-    bool smallest;  /* look for the least peak, not for the least time */
-    bool complete;  /* only passes that leave nothing to be computed */
-    uint64_t least; /* peak seen with the cut that is tried */
-    plim_error *err;
-} search;
-
-typedef struct candidate {
-    bool found;
-    uint32_t cut;
-    uint8_t order[PLIM__MAX_LOOPS];
-    int64_t tile[PLIM__MAX_LOOPS];
-    double score;
-} candidate;
-
 /* Bytes of values in the arena that this or a later pass needs. */
-static uint64_t carried_bytes(const search *s)
+static uint64_t carried_bytes(const plim__search *s)
 {
     const plim_plan *plan = s->plan;
     uint64_t bytes = 0;
@@ -53,7 +30,7 @@ static uint64_t carried_bytes(const search *s)
 }
 
 /* Seconds that later passes will at least spend on reading and on computing, if this pass is `p`. */
-static double later_seconds(search *s, const plim__pass *p)
+static double later_seconds(plim__search *s, const plim__pass *p)
 {
     const plim_plan *plan = s->plan;
     const plim_graph *g = plan->graph;
@@ -74,7 +51,7 @@ static double later_seconds(search *s, const plim__pass *p)
 
 /* Cut labels first, each group by falling distance in the file: outer loops move slowly through it. With `sums_inside`, cut loops that some node
  * reduces over come last among the cut ones, so that accumulators are small. */
-static void make_order(const search *s, uint32_t cut, bool sums_inside, uint8_t *order)
+static void make_order(const plim__search *s, uint32_t cut, bool sums_inside, uint8_t *order)
 {
     const plim_graph *g = s->plan->graph;
     double key[PLIM__MAX_LOOPS];
@@ -99,10 +76,15 @@ static void make_order(const search *s, uint32_t cut, bool sums_inside, uint8_t 
 }
 
 /* Tries one combination of tiles. */
-static plim_status try_tiles(search *s, plim__pass *p, const candidate *c, uint64_t carried, double later, candidate *best)
+static plim_status try_tiles(plim__search *s, plim__pass *p, const plim__candidate *c, uint64_t carried, double later, plim__candidate *best)
 {
     PLIM_TRY(plim__pass_measure(&s->m, s->plan, p, carried, false, s->err));
     if (s->m.peak < s->least) s->least = s->m.peak;
+    if (s->note) {
+        plim__candidate seen = *c;
+        for (uint32_t l = 0; l < p->n_loops; l++) seen.tile[l] = p->loop[l].tile;
+        PLIM_TRY(s->note(s->note_ctx, s, &seen, s->m.peak, s->m.seconds));
+    }
     const plim__preference *prefer = s->plan->prefer;
     const double seconds = s->m.seconds + later;
     const double score = s->smallest ? (double)s->m.peak : prefer ? prefer->score(prefer->ctx, p, seconds) : seconds;
@@ -115,7 +97,7 @@ static plim_status try_tiles(search *s, plim__pass *p, const candidate *c, uint6
 }
 
 /* Powers of two, four or eight up to the extent, for every cut loop. */
-static plim_status try_all_tiles(search *s, plim__pass *p, uint32_t loop, const candidate *c, uint64_t carried, double later, candidate *best)
+static plim_status try_all_tiles(plim__search *s, plim__pass *p, uint32_t loop, const plim__candidate *c, uint64_t carried, double later, plim__candidate *best)
 {
     if (loop == p->n_cut) return try_tiles(s, p, c, carried, later, best);
     const int shift = p->n_cut == 1 ? 1 : p->n_cut == 2 ? 2 : 3;
@@ -127,17 +109,8 @@ static plim_status try_all_tiles(search *s, plim__pass *p, uint32_t loop, const 
     return PLIM_OK;
 }
 
-/* Does the pass make every output that is not made yet? */
-static bool completes(const search *s, const plim__pass *p)
-{
-    uint32_t missing = 0;
-    for (uint32_t v = 0; v < s->plan->graph->n_values; v++) missing += s->plan->is_output[v] && s->plan->home[v].kind == PLIM__HOME_NOWHERE;
-    for (uint32_t i = 0; i < p->n_values; i++) missing -= p->value[i].producer != PLIM__NONE && s->plan->is_output[p->value[i].value];
-    return missing == 0;
-}
-
 /* The least tiles: what this cut needs at least. */
-static plim_status try_least_tiles(search *s, plim__pass *p, const candidate *c, uint64_t carried, double later, candidate *best)
+static plim_status try_least_tiles(plim__search *s, plim__pass *p, const plim__candidate *c, uint64_t carried, double later, plim__candidate *best)
 {
     for (uint32_t l = 0; l < p->n_cut; l++) p->loop[l].tile = 1;
     return try_tiles(s, p, c, carried, later, best);
@@ -145,21 +118,20 @@ static plim_status try_least_tiles(search *s, plim__pass *p, const candidate *c,
 
 /* Tries a cut with all of its tiles, or, where the least peak is looked for, with the least.
  * @param least  set to the least peak that was seen with it, UINT64_MAX where it cannot be used */
-static plim_status try_cut(search *s, uint32_t cut, bool sums_inside, uint64_t carried, candidate *best, uint64_t *least)
+static plim_status try_cut(plim__search *s, uint32_t cut, bool sums_inside, uint64_t carried, plim__candidate *best, uint64_t *least)
 {
-    candidate c = {.cut = cut};
+    plim__candidate c = {.cut = cut};
     make_order(s, cut, sums_inside, c.order);
     plim__pass p;
+    s->f.complete = s->complete;
     const plim_status status = plim__pass_build(&p, s->plan, &s->f, &s->labels, cut, c.order, s->err);
+    s->f.complete = false;
     if (status == PLIM_E_PLAN) return PLIM_OK; /* no progress with this cut */
     if (status != PLIM_OK) return status;
-    plim_status tried = PLIM_OK;
-    if (!s->complete || completes(s, &p)) {
-        const double later = later_seconds(s, &p);
-        s->least = *least;
-        tried = s->smallest ? try_least_tiles(s, &p, &c, carried, later, best) : try_all_tiles(s, &p, 0, &c, carried, later, best);
-        *least = s->least;
-    }
+    const double later = later_seconds(s, &p);
+    s->least = *least;
+    const plim_status tried = s->smallest ? try_least_tiles(s, &p, &c, carried, later, best) : try_all_tiles(s, &p, 0, &c, carried, later, best);
+    *least = s->least;
     plim__pass_free(&s->plan->alloc, &p);
     return tried;
 }
@@ -196,7 +168,7 @@ static bool beam_reaches(const beam *b, uint32_t cut)
 }
 
 /* Larger tiles, as far as they cost nothing: slots are whole pages, and what decides the peak may not move at all. */
-static plim_status grow_tiles(search *s, uint64_t carried, candidate *best)
+static plim_status grow_tiles(plim__search *s, uint64_t carried, plim__candidate *best)
 {
     plim__pass p;
     PLIM_TRY(plim__pass_build(&p, s->plan, &s->f, &s->labels, best->cut, best->order, s->err));
@@ -216,7 +188,7 @@ static plim_status grow_tiles(search *s, uint64_t carried, candidate *best)
     return status;
 }
 
-static plim_status choose_pass(search *s, candidate *best)
+static plim_status choose_pass(plim__search *s, plim__candidate *best)
 {
     const uint64_t carried = carried_bytes(s);
     const uint32_t n = s->labels.n, all = (1u << n) - 1;
@@ -236,23 +208,21 @@ static plim_status choose_pass(search *s, candidate *best)
     return s->smallest && best->found ? grow_tiles(s, carried, best) : PLIM_OK;
 }
 
-/* Builds the chosen pass again, measures it tile by tile, and appends it and its slots to the plan. */
-static plim_status commit(search *s, const candidate *c)
+/* Measures a pass tile by tile, and appends it and its slots to the plan, which owns it from here on, also when this fails.
+ * @param seconds  what it takes, where that is known better; 0: as measured */
+static plim_status append(plim__search *s, plim__pass p, double seconds)
 {
     plim_plan *plan = s->plan;
     const plim__alloc *a = &plan->alloc;
-    PLIM_TRY(plim__grow(a, (void **)&plan->pass, &plan->cap_passes, plan->n_passes + 1, sizeof *plan->pass, s->err));
-    plim__pass p;
-    PLIM_TRY(plim__pass_build(&p, plan, &s->f, &s->labels, c->cut, c->order, s->err));
-    for (uint32_t l = 0; l < p.n_loops; l++) p.loop[l].tile = c->tile[l];
-    plim_status status = plim__pass_measure(&s->m, plan, &p, carried_bytes(s), true, s->err);
+    plim_status status = plim__grow(a, (void **)&plan->pass, &plan->cap_passes, plan->n_passes + 1, sizeof *plan->pass, s->err);
+    if (status == PLIM_OK) status = plim__pass_measure(&s->m, plan, &p, carried_bytes(s), true, s->err);
     if (status == PLIM_OK) status = plim__grow(a, (void **)&plan->slot, &plan->cap_slots, plan->n_slots + s->m.n_slots, sizeof *plan->slot, s->err);
     if (status != PLIM_OK) {
         plim__pass_free(a, &p);
         return status;
     }
     p.time0 = plan->n_steps;
-    p.seconds = s->m.seconds;
+    p.seconds = seconds > 0 ? seconds : s->m.seconds;
     p.read_bytes = s->m.read_bytes;
     p.write_bytes = s->m.write_bytes;
     const uint32_t base = plan->n_slots;
@@ -278,7 +248,16 @@ static plim_status commit(search *s, const candidate *c)
     return plim__pass_settle(plan, &s->f, &plan->pass[plan->n_passes - 1], s->err);
 }
 
-static bool any_active(const search *s)
+/* Builds the chosen pass again. */
+static plim_status commit(plim__search *s, const plim__candidate *c)
+{
+    plim__pass p;
+    PLIM_TRY(plim__pass_build(&p, s->plan, &s->f, &s->labels, c->cut, c->order, s->err));
+    for (uint32_t l = 0; l < p.n_loops; l++) p.loop[l].tile = c->tile[l];
+    return append(s, p, 0);
+}
+
+static bool any_active(const plim__search *s)
 {
     for (uint32_t i = 0; i < s->plan->graph->n_nodes; i++)
         if (s->f.active[i]) return true;
@@ -324,16 +303,28 @@ void plim__plan_clear(plim_plan *plan)
         if (plim__file_is_read(plan->file[i].kind)) plan->home[plan->file[i].value] = (plim__home){PLIM__HOME_FILE, i, PLIM__NONE};
 }
 
-static plim_status find_passes(search *s, bool *fits)
+plim_status plim__search_restart(plim__search *s)
 {
     plim_plan *plan = s->plan;
     plim__plan_clear(plan);
     PLIM_TRY(plim__frontier_update(plan, &s->f));
+    if (!s->labelled) plim__labels_spread(&s->labels, plan->graph, s->f.active, s->f.on_file, plan->is_state);
+    s->labelled = true;
+    return PLIM_OK;
+}
+
+static plim_status find_passes(plim__search *s, bool *fits)
+{
+    plim_plan *plan = s->plan;
+    PLIM_TRY(plim__search_restart(s));
     *fits = false;
     while (any_active(s)) {
         PLIM_FAIL_IF(plan->n_passes == MAX_PASSES, s->err, PLIM_E_PLAN, "the program needs more than %d passes", MAX_PASSES);
-        plim__labels_spread(&s->labels, plan->graph, s->f.active, s->f.on_file, plan->is_state);
-        candidate best = {0};
+        if (plan->n_passes > 0) {
+            plim__labels_spread(&s->labels, plan->graph, s->f.active, s->f.on_file, plan->is_state);
+            s->labelled = false;
+        }
+        plim__candidate best = {0};
         PLIM_TRY(choose_pass(s, &best));
         if (!best.found) return PLIM_OK;
         PLIM_TRY(commit(s, &best));
@@ -343,7 +334,7 @@ static plim_status find_passes(search *s, bool *fits)
     return PLIM_OK;
 }
 
-static plim_status new_search(search *s)
+static plim_status new_tables(plim__search *s)
 {
     const plim__alloc *a = &s->plan->alloc;
     const plim_graph *g = s->plan->graph;
@@ -356,7 +347,15 @@ static plim_status new_search(search *s)
     return plim__labels_new(&s->labels, g, a, s->err);
 }
 
-static void free_search(search *s)
+plim_status plim__search_new(plim__search *s, plim_plan *plan, plim_error *err)
+{
+    *s = (plim__search){.plan = plan, .err = err};
+    const plim_status status = new_tables(s);
+    if (status != PLIM_OK) plim__search_free(s);
+    return status;
+}
+
+void plim__search_free(plim__search *s)
 {
     const plim__alloc *a = &s->plan->alloc;
     plim__free(a, s->f.active);
@@ -368,7 +367,7 @@ static void free_search(search *s)
 }
 
 /* Packing can miss the bound by a little; then the slots get that much less and the search is repeated. */
-static plim_status search_inside(search *s, uint64_t arena_max, bool *fits)
+static plim_status search_inside(plim__search *s, uint64_t arena_max, bool *fits)
 {
     uint64_t limit = arena_max > s->plan->io_bytes ? arena_max - s->plan->io_bytes : 0;
     for (int round = 0; round < 4; round++) {
@@ -385,9 +384,7 @@ static plim_status search_inside(search *s, uint64_t arena_max, bool *fits)
     return PLIM_OK;
 }
 
-/* A plan with a small peak, however slow: the smallest buffers, and of every pass the candidate with the least peak.
- * @param complete  everything in one pass: keeps nothing between passes */
-static plim_status search_small(search *s, bool complete, bool *found)
+plim_status plim__search_small(plim__search *s, bool complete, bool *found)
 {
     plim_plan *plan = s->plan;
     plan->read_copies = plan->write_copies = 1;
@@ -402,45 +399,60 @@ static plim_status search_small(search *s, bool complete, bool *found)
     return status;
 }
 
-/* The plan with the least peak that is found. */
-static plim_status search_smallest(search *s)
-{
-    bool whole, found;
-    PLIM_TRY(search_small(s, true, &whole));
-    const uint64_t arena = s->plan->arena_bytes;
-    PLIM_TRY(search_small(s, false, &found));
-    PLIM_FAIL_IF(!found, s->err, PLIM_E_PLAN, "internal: no plan was found, whatever its size");
-    return whole && arena < s->plan->arena_bytes ? search_small(s, true, &whole) : PLIM_OK;
-}
-
-plim_status plim__plan_search(plim_plan *plan, uint64_t arena_max, bool *fits, plim_error *err)
+plim_status plim__search_passes(plim__search *s, uint64_t arena_max, bool *fits)
 {
     static const uint32_t rings[] = {3, 2, 1};
-    search s = {.plan = plan, .err = err};
-    plim_status status = new_search(&s);
+    plim_plan *plan = s->plan;
     *fits = false;
-    for (int ring = 0; ring < 3 && status == PLIM_OK && !*fits; ring++) {
-        for (int io = 0; io < 3 && status == PLIM_OK && !*fits; io++) {
+    for (int ring = 0; ring < 3 && !*fits; ring++)
+        for (int io = 0; io < 3 && !*fits; io++) {
             plan->read_copies = plan->write_copies = rings[ring];
             plim__plan_io(plan, io);
             if (plan->io_bytes > arena_max / 3 && io < 2) continue; /* the engine's buffers must not crowd out the program */
-            status = search_inside(&s, arena_max, fits);
+            PLIM_TRY(search_inside(s, arena_max, fits));
         }
-    }
-    if (status == PLIM_OK && !*fits) { /* fast and small at once was not to be had: then small */
-        status = search_smallest(&s);
-        *fits = status == PLIM_OK && plan->arena_bytes <= arena_max;
-    }
-    free_search(&s);
+    return PLIM_OK;
+}
+
+plim_status plim__search_complete(plim__search *s)
+{
+    plim__candidate best = {0};
+    s->complete = true;
+    s->limit = UINT64_MAX;
+    s->f.small = s->f.spill_above = UINT64_MAX;
+    const plim_status status = choose_pass(s, &best);
+    s->complete = false;
     return status;
 }
 
-plim_status plim__plan_floor(plim_plan *plan, uint64_t *floor, plim_error *err)
+plim_status plim__search_one_pass(plim__search *s, const plim__candidate *c)
 {
-    search s = {.plan = plan, .err = err};
-    plim_status status = new_search(&s);
-    if (status == PLIM_OK) status = search_smallest(&s);
-    *floor = plan->arena_bytes;
-    free_search(&s);
+    PLIM_TRY(plim__search_restart(s));
+    s->f.small = s->f.spill_above = UINT64_MAX;
+    PLIM_TRY(commit(s, c));
+    return pack_slots(s->plan, s->err);
+}
+
+/* Everything stays inside the pass: nothing is small enough to be kept for later ones, or large enough to be put away. */
+plim_status plim__search_uncut(plim__search *s, plim__pass *out)
+{
+    uint8_t order[PLIM__MAX_LOOPS];
+    s->f.small = s->f.spill_above = UINT64_MAX;
+    s->f.complete = true;
+    make_order(s, 0, false, order);
+    const plim_status status = plim__pass_build(out, s->plan, &s->f, &s->labels, 0, order, s->err);
+    s->f.complete = false;
     return status;
+}
+
+plim_status plim__search_scheduled(plim__search *s, const plim__schedule *schedule)
+{
+    uint8_t order[PLIM__MAX_LOOPS];
+    plim__pass p;
+    PLIM_TRY(plim__search_restart(s));
+    s->f.small = s->f.spill_above = UINT64_MAX;
+    make_order(s, 0, false, order);
+    PLIM_TRY(plim__pass_build_scheduled(&p, s->plan, &s->f, &s->labels, order, schedule, s->err));
+    PLIM_TRY(append(s, p, schedule->seconds));
+    return pack_slots(s->plan, s->err);
 }

@@ -2,12 +2,59 @@
 #ifndef PLIM_PLAN_SEARCH_H
 #define PLIM_PLAN_SEARCH_H
 
-#include "plan/plan.h"
+#include "plan/build.h"
+#include "plan/measure.h"
 
-/** Looks for the fastest plan whose arena has at most `arena_max` bytes. `*fits` is false, and the plan empty or partial, where there is none. */
-plim_status plim__plan_search(plim_plan *plan, uint64_t arena_max, bool *fits, plim_error *err);
-/** The smallest arena with a plan: plim__plan_search succeeds there and above. */
-plim_status plim__plan_floor(plim_plan *plan, uint64_t *floor, plim_error *err);
+/** A way to make the next pass. */
+typedef struct plim__candidate {
+    bool found;
+    uint32_t cut;
+    uint8_t order[PLIM__MAX_LOOPS];
+    int64_t tile[PLIM__MAX_LOOPS];
+    double score;
+} plim__candidate;
+
+typedef struct plim__search plim__search;
+
+/** Is told of every candidate that is measured, if somebody wants to know. */
+typedef plim_status plim__noter(void *ctx, const plim__search *s, const plim__candidate *c, uint64_t peak, double seconds);
+
+struct plim__search {
+    plim_plan *plan;
+    plim__frontier f;
+    plim__labels labels;
+    plim__measure m;
+    bool *here;     /* [n_nodes] scratch: is the node in the pass */
+    double *work;   /* [n_nodes] seconds that each takes by itself */
+    uint64_t limit; /* bytes for slots */
+    bool smallest;  /* look for the least peak, not for the least time */
+    bool complete;  /* only passes that leave nothing to be computed */
+    bool labelled;  /* the labels are those of the first pass */
+    uint64_t least; /* peak seen with the cut that is tried */
+    plim__noter *note;
+    void *note_ctx;
+    plim_error *err;
+};
+
+plim_status plim__search_new(plim__search *s, plim_plan *plan, plim_error *err);
+void plim__search_free(plim__search *s);
+/** Forgets what was planned: the frontier and the labels are those of the first pass. */
+plim_status plim__search_restart(plim__search *s);
+
+/** Pass by pass, the fastest that fits an arena of at most `arena_max` bytes. `*fits` is false, and the plan empty or partial, where none was found. */
+plim_status plim__search_passes(plim__search *s, uint64_t arena_max, bool *fits);
+/** A plan with a small peak, however slow. @param complete  everything in one pass: keeps nothing between passes */
+plim_status plim__search_small(plim__search *s, bool complete, bool *found);
+/** Measures the ways to do everything in one pass with loops, for the noter. After plim__search_restart. */
+plim_status plim__search_complete(plim__search *s);
+
+/** Builds the pass of a candidate after plim__search_restart, and packs: a plan of one pass. */
+plim_status plim__search_one_pass(plim__search *s, const plim__candidate *c);
+/** The same from a schedule. */
+plim_status plim__search_scheduled(plim__search *s, const plim__schedule *schedule);
+/** The uncut pass in the program's order. PLIM_E_PLAN (no message) where it does not do everything. */
+plim_status plim__search_uncut(plim__search *s, plim__pass *out);
+
 /** Forgets passes, slots, spill files; homes are again those of the inputs. */
 void plim__plan_clear(plim_plan *plan);
 /** Sets the I/O engine's configuration: level 0 is comfortable, 2 the smallest. */

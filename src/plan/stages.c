@@ -132,6 +132,10 @@ static void role_of(maker *b, uint32_t i)
     plim__pass *p = b->p;
     plim__pvalue *v = &p->value[i];
     const plim__home *home = &b->plan->home[v->value];
+    if (v->producer == PLIM__NONE && v->spill) { /* its file is made when the pass is settled */
+        v->role = PLIM__ROLE_READ;
+        return;
+    }
     if (v->producer == PLIM__NONE) {
         v->role = home->kind == PLIM__HOME_CONST ? PLIM__ROLE_CONST : home->kind == PLIM__HOME_ARENA ? PLIM__ROLE_WHOLE : PLIM__ROLE_READ;
         v->file = v->role == PLIM__ROLE_READ ? home->file : PLIM__NONE;
@@ -143,12 +147,12 @@ static void role_of(maker *b, uint32_t i)
     const bool combined = plim__out_accumulates(x, b->g->value[v->value].out, b->g->value[v->value].shape.rank);
     const bool scanned = x->accumulates && !combined;
     const bool moved = v->depth > 0 && !x->post;
-    v->file = b->plan->write_file[v->value];
+    v->file = v->again ? PLIM__NONE : b->plan->write_file[v->value];
     if (v->file != PLIM__NONE) v->role = combined ? PLIM__ROLE_ACC : PLIM__ROLE_WRITE;
-    else if (later && moved && !combined && b->g->value[v->value].bytes > b->f->spill_above) {
+    else if (v->spill || (later && moved && !combined && b->g->value[v->value].bytes > b->f->spill_above)) {
         v->role = PLIM__ROLE_WRITE;
         v->spill = true;
-    } else if (b->plan->is_output[v->value] || scanned || (x->root && later)) v->role = PLIM__ROLE_WHOLE;
+    } else if ((b->plan->is_output[v->value] && !v->again) || scanned || (x->root && later)) v->role = PLIM__ROLE_WHOLE;
     else if (combined) v->role = PLIM__ROLE_ACC;
     else if (used_from(b, i, p->stage[x->stage].first + p->stage[x->stage].count) || combined_for_nobody(b, i, x)) v->role = PLIM__ROLE_TILE;
     else v->role = PLIM__ROLE_PRIVATE;

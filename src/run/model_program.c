@@ -119,5 +119,5 @@ void plim_model_free(plim_model **model)
 
 plim_status plim_model_plan(plim_plan **out, const plim_model *model, const plim_settings *set, plim_error *err)
 {
-    return plim__plan_new(out, model->model->graph, set, &plim__os_linux, err);
+    return plim__plan_new_thorough(out, model->model->graph, set, &plim__os_linux, err);
 }

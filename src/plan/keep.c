@@ -1,0 +1,372 @@
+/* A simulation of the pass, task by task, that writes down what it does.
+ *
+ * Every value in memory has a next use, known from the order. When room is needed, the value goes that costs least to bring back, per byte and per
+ * task of time until then. Bringing back is reading, for what lies in a file anyway; else the cheaper of making it again (and whatever of its inputs
+ * is not there either) and of writing it to a file when it is made and reading it when it is needed. Choosing by the next use is what an optimal cache
+ * does when everything costs the same; dividing by it what tensor rematerialization at run time does, with the time since the last use for want of
+ * knowledge.
+ *
+ * Nothing is decided here for good: the pass that is built from the schedule is measured like any other. */
+#include "plan/keep.h"
+#include "core/size.h"
+#include "plan/cost.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MOST_ITEMS 4  /* per node of the program: more is thrashing */
+#define DEEPEST 4096  /* values made again for the sake of each other */
+#define FINE 2048     /* values below this part of the limit are not worth dropping */
+
+typedef struct sim {
+    const plim_plan *plan;
+    const plim_graph *g;
+    const plim__tasks *u;
+    plim__schedule *s;
+    uint64_t limit, live;
+    uint32_t now;
+    bool fits;
+    uint32_t *use_at;   /* positions of the uses of each value, rising; where u->uses has the tasks */
+    uint32_t *next;     /* per value: index in use_at */
+    uint32_t *instance; /* per value: the one in memory, or PLIM__NONE */
+    uint32_t *local;    /* per value: the last instance of one that stays inside its task */
+    uint32_t *pins;     /* per value: who needs it right now */
+    uint32_t *where;    /* per value: its place in `resident`, or PLIM__NONE */
+    uint32_t *resident; uint32_t n_resident; /* values that may go */
+    bool *spilled;      /* per value: in a file of our own */
+    bool *gone;         /* per value: a state that was overwritten */
+    double *lost;       /* per value: what it would cost to make again, when it was let go */
+    uint32_t *doomed;   /* per value: the position from which on it cannot be made again, for a state behind it is overwritten there */
+    uint32_t *leaving, n_leaving, *left, n_left; /* written, and read by nobody: they go when the next task has run */
+    double compute, disk;
+    plim_error *err;
+} sim;
+
+/* ------------------------------------------------------------------------------------------------ memory */
+
+static bool needed_later(const sim *s, uint32_t v) { return s->next[v] < s->u->uses.from[v + 1]; }
+
+static bool readable(const sim *s, uint32_t v) { return s->u->maker[v] == PLIM__NONE || s->spilled[v]; }
+
+static double read_seconds(const sim *s, uint32_t v) { return (double)s->u->bytes[v] / PLIM__READ_RATE + PLIM__REQUEST_SECONDS; }
+
+/* A result that is asked for in memory stays there. */
+static bool stays(const sim *s, uint32_t v) { return s->plan->is_output[v] && s->plan->write_file[v] == PLIM__NONE; }
+
+static void enter(sim *s, uint32_t v, uint32_t instance)
+{
+    s->instance[v] = instance;
+    s->live += s->u->bytes[v];
+    if (s->u->bytes[v] < s->limit / FINE || stays(s, v)) return;
+    s->where[v] = s->n_resident;
+    s->resident[s->n_resident++] = v;
+}
+
+/* Seconds to make v again, with what is in memory now. */
+static double remake_seconds(const sim *s, uint32_t v)
+{
+    const plim__lists *l = &s->u->remake_in;
+    double seconds = s->u->remake_seconds[v];
+    for (uint32_t i = l->from[v]; i < l->from[v + 1]; i++) {
+        const uint32_t x = l->item[i];
+        if (s->instance[x] != PLIM__NONE) continue;
+        seconds += s->gone[x] ? INFINITY : readable(s, x) ? read_seconds(s, x) : s->lost[x];
+    }
+    return seconds;
+}
+
+static void leave(sim *s, uint32_t v)
+{
+    if (s->instance[v] == PLIM__NONE) return;
+    if (!readable(s, v)) s->lost[v] = remake_seconds(s, v);
+    s->instance[v] = PLIM__NONE;
+    s->live -= s->u->bytes[v];
+    if (s->where[v] == PLIM__NONE) return;
+    const uint32_t last = s->resident[--s->n_resident];
+    s->resident[s->where[v]] = last;
+    s->where[last] = s->where[v];
+    s->where[v] = PLIM__NONE;
+}
+
+static void leave_unless_needed(sim *s, uint32_t v)
+{
+    if (!needed_later(s, v) && s->pins[v] == 0 && !stays(s, v)) leave(s, v);
+}
+
+/* What it costs to let v go and to bring it back. @param spill  set to whether it goes to a file */
+static double cost_of(const sim *s, uint32_t v, bool *spill)
+{
+    *spill = false;
+    if (readable(s, v)) return s->gone[v] ? INFINITY : read_seconds(s, v);
+    const bool too_late = needed_later(s, v) && s->use_at[s->next[v]] > s->doomed[v];
+    const double remake = too_late ? INFINITY : remake_seconds(s, v);
+    if (!s->plan->set.spill_dir || s->plan->write_file[v] != PLIM__NONE) return remake;
+    const double file = read_seconds(s, v) + (double)s->u->bytes[v] / PLIM__WRITE_RATE;
+    *spill = file < remake;
+    return *spill ? file : remake;
+}
+
+/* Lets the cheapest go. @return false when nothing may */
+static bool evict(sim *s)
+{
+    double best = INFINITY;
+    uint32_t victim = PLIM__NONE;
+    bool to_file = false;
+    for (uint32_t i = 0; i < s->n_resident; i++) {
+        const uint32_t v = s->resident[i];
+        if (s->pins[v] > 0) continue;
+        bool spill;
+        const double wait = needed_later(s, v) ? (double)(s->use_at[s->next[v]] - s->now + 1) : 1e9;
+        const double score = cost_of(s, v, &spill) / ((double)s->u->bytes[v] * wait);
+        if (score >= best) continue;
+        best = score;
+        victim = v;
+        to_file = spill;
+    }
+    if (victim == PLIM__NONE) return false;
+    if (to_file) {
+        s->s->instance[s->instance[victim]].spill = s->spilled[victim] = true;
+        s->disk += (double)s->u->bytes[victim] / PLIM__WRITE_RATE;
+    }
+    leave(s, victim);
+    return true;
+}
+
+static void make_room(sim *s, uint64_t bytes)
+{
+    while (s->fits && s->live + bytes > s->limit) s->fits = evict(s);
+    if (s->live + bytes > s->s->peak) s->s->peak = s->live + bytes;
+}
+
+/* ------------------------------------------------------------------------------------------------- items */
+
+static plim_status new_instance(sim *s, const plim__instance *x, uint32_t *id)
+{
+    plim__schedule *o = s->s;
+    PLIM_TRY(plim__grow(&s->plan->alloc, (void **)&o->instance, &o->cap_instances, o->n_instances + 1, sizeof *o->instance, s->err));
+    o->instance[*id = o->n_instances++] = *x;
+    return PLIM_OK;
+}
+
+/* The instance of an input: one inside the task, a constant, or what is in memory. */
+static plim_status input_instance(sim *s, const plim__pvalue *v, uint32_t *id)
+{
+    if (v->role == PLIM__ROLE_PRIVATE) *id = s->local[v->value];
+    else *id = s->instance[v->value];
+    if (*id != PLIM__NONE) return PLIM_OK;
+    PLIM_ASSERT(v->role == PLIM__ROLE_CONST);
+    PLIM_TRY(new_instance(s, &(plim__instance){.value = v->value, .item = PLIM__NONE}, id));
+    s->instance[v->value] = *id;
+    return PLIM_OK;
+}
+
+/* One node of the pass. Its outputs' instances are in `local` afterwards. */
+static plim_status emit(sim *s, uint32_t pnode, bool again)
+{
+    const plim__pnode *x = &s->u->pass->node[pnode];
+    const plim__node *n = &s->g->node[x->node];
+    plim__schedule *o = s->s;
+    PLIM_TRY(plim__grow(&s->plan->alloc, (void **)&o->item, &o->cap_items, o->n_items + 1, sizeof *o->item, s->err));
+    PLIM_TRY(plim__grow(&s->plan->alloc, (void **)&o->operand, &o->cap_operands, o->n_operands + n->n_in, sizeof *o->operand, s->err));
+    plim__item item = {.node = x->node, .in0 = o->n_operands};
+    for (uint32_t k = 0; k < n->n_in; k++) {
+        uint32_t id;
+        PLIM_TRY(input_instance(s, &s->u->pass->value[s->u->pass->operand[x->in0 + k]], &id));
+        o->operand[o->n_operands++] = id;
+    }
+    for (uint32_t j = 0; j < PLIM__MAX_OUT; j++) {
+        item.out[j] = PLIM__NONE;
+        if (j >= n->n_out) continue;
+        PLIM_TRY(new_instance(s, &(plim__instance){.value = n->out[j], .item = o->n_items, .again = again}, &item.out[j]));
+        s->local[n->out[j]] = item.out[j];
+    }
+    o->item[o->n_items++] = item;
+    s->fits &= o->n_items <= MOST_ITEMS * (uint64_t)s->u->pass->n_nodes + 64;
+    return PLIM_OK;
+}
+
+static plim_status fetch(sim *s, uint32_t v, uint32_t depth);
+
+/* Has everything in a list in memory, and keeps it there until unpin. What has to be made comes first: reading can wait until all is made. */
+static plim_status fetch_all(sim *s, const plim__lists *l, uint32_t i, uint32_t depth)
+{
+    for (uint32_t k = l->from[i]; k < l->from[i + 1]; k++) s->pins[l->item[k]]++;
+    for (int read = 0; read < 2; read++)
+        for (uint32_t k = l->from[i]; k < l->from[i + 1] && s->fits; k++)
+            if (readable(s, l->item[k]) == (bool)read) PLIM_TRY(fetch(s, l->item[k], depth));
+    return PLIM_OK;
+}
+
+static void unpin(sim *s, const plim__lists *l, uint32_t i)
+{
+    for (uint32_t k = l->from[i]; k < l->from[i + 1]; k++) s->pins[l->item[k]]--;
+    for (uint32_t k = l->from[i]; k < l->from[i + 1]; k++) leave_unless_needed(s, l->item[k]);
+}
+
+/* Is this output of a node that runs again worth having? */
+static bool wanted_again(const sim *s, uint32_t out, uint32_t v)
+{
+    return s->u->bytes[out] > 0 && s->instance[out] == PLIM__NONE && (out == v || (needed_later(s, out) && !readable(s, out)));
+}
+
+static plim_status remake(sim *s, uint32_t v, uint32_t depth)
+{
+    const plim__lists *l = &s->u->remake;
+    PLIM_TRY(fetch_all(s, &s->u->remake_in, v, depth + 1));
+    uint64_t bytes = 0;
+    for (uint32_t k = l->from[v]; k < l->from[v + 1]; k++) {
+        const plim__node *n = &s->g->node[s->u->pass->node[l->item[k]].node];
+        for (uint32_t j = 0; j < n->n_out; j++) bytes += wanted_again(s, n->out[j], v) ? s->u->bytes[n->out[j]] : 0;
+    }
+    make_room(s, bytes + s->u->extra[s->u->maker[v]]);
+    for (uint32_t k = l->from[v]; k < l->from[v + 1] && s->fits; k++) {
+        const plim__node *n = &s->g->node[s->u->pass->node[l->item[k]].node];
+        PLIM_TRY(emit(s, l->item[k], true));
+        for (uint32_t j = 0; j < n->n_out; j++)
+            if (wanted_again(s, n->out[j], v)) enter(s, n->out[j], s->local[n->out[j]]);
+    }
+    s->compute += s->u->remake_seconds[v];
+    unpin(s, &s->u->remake_in, v);
+    return PLIM_OK;
+}
+
+/* Has v in memory. The caller has pinned it. */
+static plim_status fetch(sim *s, uint32_t v, uint32_t depth)
+{
+    if (s->instance[v] != PLIM__NONE || !s->fits) return PLIM_OK;
+    s->fits = !s->gone[v] && depth < DEEPEST;
+    if (!s->fits) return PLIM_OK;
+    if (!readable(s, v)) return remake(s, v, depth);
+    uint32_t id;
+    make_room(s, s->u->bytes[v]);
+    PLIM_TRY(new_instance(s, &(plim__instance){.value = v, .item = PLIM__NONE, .spill = s->spilled[v]}, &id));
+    enter(s, v, id);
+    s->disk += read_seconds(s, v);
+    return PLIM_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------- tasks */
+
+/* What has been written and is read by nobody is in memory until the task after it has run: writing takes as long. */
+static void let_go_of_written(sim *s)
+{
+    for (uint32_t i = 0; i < s->n_left; i++) {
+        s->pins[s->left[i]]--;
+        leave(s, s->left[i]);
+    }
+    uint32_t *swap = s->left;
+    s->left = s->leaving;
+    s->leaving = swap;
+    s->n_left = s->n_leaving;
+    s->n_leaving = 0;
+}
+
+static plim_status run_task(sim *s, uint32_t i)
+{
+    const plim__tasks *u = s->u;
+    const plim__stage *stage = &u->pass->stage[i];
+    PLIM_TRY(fetch_all(s, &u->in, i, 0));
+    uint64_t bytes = u->extra[i];
+    for (uint32_t k = u->out.from[i]; k < u->out.from[i + 1]; k++) bytes += u->bytes[u->out.item[k]];
+    make_room(s, bytes);
+    if (!s->fits) return PLIM_OK;
+    for (uint32_t n = stage->first; n < stage->first + stage->count; n++) PLIM_TRY(emit(s, n, false));
+    for (uint32_t k = u->in.from[i]; k < u->in.from[i + 1]; k++) s->next[u->in.item[k]]++;
+    for (uint32_t k = u->out.from[i]; k < u->out.from[i + 1]; k++) {
+        const uint32_t v = u->out.item[k], state = s->plan->replaces[v];
+        enter(s, v, s->local[v]);
+        if (s->plan->write_file[v] != PLIM__NONE) s->disk += (double)u->bytes[v] / PLIM__WRITE_RATE + PLIM__REQUEST_SECONDS;
+        if (state != PLIM__NONE) s->gone[s->g->state[state].in] = true;
+        if (needed_later(s, v) || stays(s, v)) continue;
+        s->pins[v]++;
+        s->leaving[s->n_leaving++] = v;
+    }
+    s->compute += u->seconds[i];
+    unpin(s, &u->in, i);
+    let_go_of_written(s);
+    return PLIM_OK;
+}
+
+/* Positions of the uses, from the order. */
+static void place_uses(sim *s, const uint32_t *order)
+{
+    const plim__tasks *u = s->u;
+    memcpy(s->next, u->uses.from, s->g->n_values * sizeof *s->next);
+    for (uint32_t t = 0; t < u->n; t++)
+        for (uint32_t k = u->in.from[order[t]]; k < u->in.from[order[t] + 1]; k++) s->use_at[s->next[u->in.item[k]]++] = t;
+    memcpy(s->next, u->uses.from, s->g->n_values * sizeof *s->next);
+}
+
+/* Tasks come in an order in which what they read is made, so what is behind a value is known before it. */
+static void find_doom(sim *s, const uint32_t *order)
+{
+    const plim__tasks *u = s->u;
+    memset(s->doomed, 0xff, s->g->n_values * sizeof *s->doomed);
+    for (uint32_t t = 0; t < u->n; t++)
+        for (uint32_t k = u->out.from[order[t]]; k < u->out.from[order[t] + 1]; k++) {
+            const uint32_t state = s->plan->replaces[u->out.item[k]];
+            if (state != PLIM__NONE) s->doomed[s->g->state[state].in] = t;
+        }
+    for (uint32_t t = 0; t < u->n; t++)
+        for (uint32_t k = u->out.from[order[t]]; k < u->out.from[order[t] + 1]; k++) {
+            const uint32_t v = u->out.item[k];
+            for (uint32_t i = u->remake_in.from[v]; i < u->remake_in.from[v + 1]; i++) {
+                const uint32_t behind = s->doomed[u->remake_in.item[i]];
+                if (behind < s->doomed[v]) s->doomed[v] = behind;
+            }
+        }
+}
+
+static plim_status new_sim(sim *s)
+{
+    const plim__alloc *a = &s->plan->alloc;
+    const uint32_t n = s->g->n_values;
+    s->use_at = plim__new(a, s->u->uses.n_items, sizeof *s->use_at, s->err);
+    uint32_t **tables[] = {&s->next, &s->instance, &s->local, &s->pins, &s->where, &s->resident, &s->leaving, &s->left, &s->doomed};
+    for (uint32_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        *tables[i] = plim__new(a, n, sizeof **tables[i], s->err);
+        if (!*tables[i]) return PLIM_E_NOMEM;
+    }
+    s->spilled = plim__new(a, n, sizeof *s->spilled, s->err);
+    s->gone = plim__new(a, n, sizeof *s->gone, s->err);
+    s->lost = plim__new(a, n, sizeof *s->lost, s->err);
+    if (!s->use_at || !s->spilled || !s->gone || !s->lost) return PLIM_E_NOMEM;
+    memset(s->instance, 0xff, n * sizeof *s->instance);
+    memset(s->local, 0xff, n * sizeof *s->local);
+    memset(s->where, 0xff, n * sizeof *s->where);
+    return PLIM_OK;
+}
+
+static void free_sim(sim *s)
+{
+    const plim__alloc *a = &s->plan->alloc;
+    void *tables[] = {s->use_at, s->next, s->instance, s->local, s->pins, s->where, s->resident, s->leaving, s->left, s->doomed,
+                      s->spilled, s->gone, s->lost};
+    for (uint32_t i = 0; i < sizeof tables / sizeof *tables; i++) plim__free(a, tables[i]);
+}
+
+plim_status plim__keep(plim__schedule *out, bool *fits, const plim_plan *plan, const plim__tasks *u, const uint32_t *order, uint64_t limit,
+                       plim_error *err)
+{
+    *out = (plim__schedule){0};
+    sim s = {.plan = plan, .g = plan->graph, .u = u, .s = out, .limit = limit, .fits = true, .err = err};
+    plim_status status = new_sim(&s);
+    if (status == PLIM_OK) {
+        place_uses(&s, order);
+        find_doom(&s, order);
+    }
+    for (s.now = 0; s.now < u->n && status == PLIM_OK && s.fits; s.now++) status = run_task(&s, order[s.now]);
+    *fits = status == PLIM_OK && s.fits;
+    out->seconds = s.compute + s.disk + (out->n_items + out->n_instances) * PLIM__STEP_SECONDS + (double)out->peak / PLIM__TOUCH_RATE;
+    free_sim(&s);
+    if (!*fits) plim__schedule_free(out, &plan->alloc);
+    return status;
+}
+
+void plim__schedule_free(plim__schedule *s, const plim__alloc *a)
+{
+    plim__free(a, s->item);
+    plim__free(a, s->instance);
+    plim__free(a, s->operand);
+    *s = (plim__schedule){0};
+}

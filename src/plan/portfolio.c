@@ -1,0 +1,304 @@
+#include "plan/portfolio.h"
+#include "core/size.h"
+#include "plan/cost.h"
+#include "plan/keep.h"
+#include "plan/search.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KEPT_STEP 1.1892 /* between limits for what is kept: four to the octave */
+#define PASSES_STEP 1.4142
+#define MANY_NODES 256   /* programs with more are not searched pass by pass for every arena */
+#define FLOOR_ROUNDS 8
+
+typedef enum kind {
+    KEPT,      /* uncut, inside a limit */
+    ONE_PASS,  /* one pass with loops */
+    PASSES,    /* pass by pass inside an arena */
+    SMALL_ONE, /* the smallest in one pass with loops */
+    SMALL,     /* the smallest pass by pass */
+} kind;
+
+typedef struct recipe {
+    kind kind;
+    uint64_t limit;  /* KEPT: of what is alive; PASSES: of the arena */
+    uint32_t rings;  /* ONE_PASS */
+    int io;
+    plim__candidate pass;
+    uint64_t least;  /* the arena is no smaller than this */
+    double seconds;
+    uint32_t number; /* breaks ties */
+} recipe;
+
+struct plim__portfolio {
+    plim__search s;
+    plim_plan *plan;
+    plim__pass uncut;  /* in the program's order */
+    plim__tasks tasks;
+    uint32_t *order;   /* NULL: the program cannot be run uncut */
+    uint64_t kept_peak, kept_floor; /* alive when everything is kept, and the least limit that is known to work */
+    uint64_t floor;    /* arena */
+    recipe *recipe; uint32_t n_recipes, cap_recipes;
+    uint32_t rings; int io; /* of the passes with loops that are being noted */
+    uint64_t arena_max;
+    plim_error *err;
+};
+
+/* ---------------------------------------------------------------------------------------------- recipes */
+
+static plim_status add_recipe(plim__portfolio *f, recipe r)
+{
+    PLIM_TRY(plim__grow(&f->plan->alloc, (void **)&f->recipe, &f->cap_recipes, f->n_recipes + 1, sizeof *f->recipe, f->err));
+    r.number = f->n_recipes;
+    f->recipe[f->n_recipes++] = r;
+    return PLIM_OK;
+}
+
+static double plan_seconds(const plim_plan *plan)
+{
+    double seconds = 0;
+    for (uint32_t i = 0; i < plan->n_passes; i++) seconds += plan->pass[i].seconds;
+    return seconds;
+}
+
+/* Buffers of the engine for a pass without loops: whole arrays need few. */
+static int kept_io(uint64_t limit) { return limit < (256u << 20) ? 2 : 1; }
+
+static plim_status make_kept(plim__portfolio *f, uint64_t limit, bool *made)
+{
+    plim__schedule schedule;
+    PLIM_TRY(plim__keep(&schedule, made, f->plan, &f->tasks, f->order, limit, f->err));
+    if (!*made) return PLIM_OK;
+    f->plan->read_copies = f->plan->write_copies = 1;
+    plim__plan_io(f->plan, kept_io(limit));
+    const plim_status status = plim__search_scheduled(&f->s, &schedule);
+    plim__schedule_free(&schedule, &f->plan->alloc);
+    return status;
+}
+
+static plim_status make(plim__portfolio *f, const recipe *r, bool *made)
+{
+    *made = true;
+    switch (r->kind) {
+    case KEPT: return make_kept(f, r->limit, made);
+    case ONE_PASS:
+        f->plan->read_copies = f->plan->write_copies = r->rings;
+        plim__plan_io(f->plan, r->io);
+        return plim__search_one_pass(&f->s, &r->pass);
+    case PASSES: return plim__search_passes(&f->s, r->limit, made);
+    case SMALL_ONE:
+    case SMALL: return plim__search_small(&f->s, r->kind == SMALL_ONE, made);
+    }
+    return PLIM_OK;
+}
+
+static int faster(const void *a, const void *b)
+{
+    const recipe *x = a, *y = b;
+    if (x->seconds != y->seconds) return x->seconds < y->seconds ? -1 : 1;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+/* ------------------------------------------------------------------------------------------------- kept */
+
+static plim_status try_keep(plim__portfolio *f, uint64_t limit, bool *fits, uint64_t *peak, double *seconds)
+{
+    plim__schedule schedule;
+    PLIM_TRY(plim__keep(&schedule, fits, f->plan, &f->tasks, f->order, limit, f->err));
+    *peak = schedule.peak;
+    *seconds = schedule.seconds;
+    plim__schedule_free(&schedule, &f->plan->alloc);
+    return PLIM_OK;
+}
+
+/* No limit below this works: what one task needs. */
+static uint64_t largest_task(const plim__tasks *t)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < t->n; i++) {
+        uint64_t bytes = t->extra[i];
+        for (uint32_t k = t->in.from[i]; k < t->in.from[i + 1]; k++) bytes += t->bytes[t->in.item[k]];
+        for (uint32_t k = t->out.from[i]; k < t->out.from[i + 1]; k++) bytes += t->bytes[t->out.item[k]];
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+/* The least limit at which the simulation ends: between what the largest task needs and what is alive when everything is kept. */
+static plim_status find_kept_floor(plim__portfolio *f)
+{
+    bool fits;
+    double seconds;
+    uint64_t peak;
+    PLIM_TRY(try_keep(f, UINT64_MAX, &fits, &f->kept_peak, &seconds));
+    uint64_t no = largest_task(&f->tasks) - 1, yes = f->kept_peak;
+    for (int i = 0; i < FLOOR_ROUNDS && no + no / 64 < yes; i++) {
+        const uint64_t limit = i == 0 ? no + 1 : (uint64_t)sqrt((double)no * (double)yes);
+        PLIM_TRY(try_keep(f, limit, &fits, &peak, &seconds));
+        if (fits) yes = limit;
+        else no = limit;
+    }
+    f->kept_floor = yes;
+    return PLIM_OK;
+}
+
+static plim_status add_kept(plim__portfolio *f)
+{
+    if (!f->order) return PLIM_OK;
+    for (double limit = (double)f->kept_peak; limit > (double)f->kept_floor / KEPT_STEP; limit /= KEPT_STEP) {
+        recipe r = {.kind = KEPT, .limit = limit > (double)f->kept_floor ? (uint64_t)limit : f->kept_floor};
+        bool fits;
+        if (r.limit > f->arena_max) continue;
+        PLIM_TRY(try_keep(f, r.limit, &fits, &r.least, &r.seconds));
+        r.least = 0; /* what the simulation counts is close, and no bound */
+        if (fits) PLIM_TRY(add_recipe(f, r));
+    }
+    return PLIM_OK;
+}
+
+/* ---------------------------------------------------------------------------------------- passes with loops */
+
+static plim_status note(void *ctx, const plim__search *s, const plim__candidate *c, uint64_t peak, double seconds)
+{
+    plim__portfolio *f = ctx;
+    if (s->plan->io_bytes + peak > f->arena_max) return PLIM_OK;
+    return add_recipe(f, (recipe){.kind = ONE_PASS, .rings = f->rings, .io = f->io, .pass = *c, .least = s->plan->io_bytes + peak, .seconds = seconds});
+}
+
+static plim_status add_one_pass(plim__portfolio *f)
+{
+    f->s.note = note;
+    f->s.note_ctx = f;
+    plim_status status = PLIM_OK;
+    for (int variant = 0; variant < 2 && status == PLIM_OK; variant++) {
+        f->rings = variant == 0 ? 3 : 1;
+        f->io = variant == 0 ? 0 : 2;
+        f->plan->read_copies = f->plan->write_copies = f->rings;
+        plim__plan_io(f->plan, f->io);
+        status = plim__search_restart(&f->s);
+        if (status == PLIM_OK) status = plim__search_complete(&f->s);
+    }
+    f->s.note = NULL;
+    return status;
+}
+
+static bool searched_by_pass(const plim__portfolio *f) { return f->plan->graph->n_nodes <= MANY_NODES || !f->order; }
+
+static plim_status add_passes(plim__portfolio *f)
+{
+    if (!searched_by_pass(f)) return PLIM_OK;
+    for (double limit = (double)f->floor * PASSES_STEP; limit <= (double)f->arena_max; limit *= PASSES_STEP) {
+        recipe r = {.kind = PASSES, .limit = plim__round_down((uint64_t)limit, PLIM__IO_ALIGN)};
+        bool fits;
+        PLIM_TRY(plim__search_passes(&f->s, r.limit, &fits));
+        if (!fits) continue;
+        r.least = f->plan->arena_bytes;
+        r.seconds = plan_seconds(f->plan);
+        PLIM_TRY(add_recipe(f, r));
+    }
+    return PLIM_OK;
+}
+
+/* ---------------------------------------------------------------------------------------------------- the whole */
+
+static plim_status add_smallest(plim__portfolio *f, recipe r)
+{
+    bool made;
+    PLIM_TRY(make(f, &r, &made));
+    if (!made) return PLIM_OK;
+    r.least = f->plan->arena_bytes;
+    r.seconds = plan_seconds(f->plan);
+    if (r.least < f->floor) f->floor = r.least;
+    return add_recipe(f, r);
+}
+
+plim_status plim__portfolio_floor(plim__portfolio *f, uint64_t *arena)
+{
+    f->floor = UINT64_MAX;
+    f->n_recipes = 0;
+    if (f->order) PLIM_TRY(add_smallest(f, (recipe){.kind = KEPT, .limit = f->kept_floor}));
+    PLIM_TRY(add_smallest(f, (recipe){.kind = SMALL_ONE}));
+    if (searched_by_pass(f)) PLIM_TRY(add_smallest(f, (recipe){.kind = SMALL}));
+    PLIM_FAIL_IF(f->floor == UINT64_MAX, f->err, PLIM_E_PLAN, "internal: no plan was found, whatever its size");
+    *arena = f->floor;
+    return PLIM_OK;
+}
+
+/* One search inside the arena; only where it finds nothing, what is smallest. */
+static plim_status plan_quickly(plim__portfolio *f, bool *fits)
+{
+    PLIM_TRY(plim__search_passes(&f->s, f->arena_max, fits));
+    for (uint32_t i = 0; i < f->n_recipes && !*fits; i++) {
+        if (f->recipe[i].least != f->floor) continue;
+        PLIM_TRY(make(f, &f->recipe[i], fits));
+        *fits = *fits && f->plan->arena_bytes <= f->arena_max;
+    }
+    return PLIM_OK;
+}
+
+plim_status plim__portfolio_plan(plim__portfolio *f, uint64_t arena_max, bool *fits)
+{
+    *fits = false;
+    f->arena_max = arena_max;
+    if (!f->plan->thorough) return plan_quickly(f, fits);
+    PLIM_TRY(add_kept(f));
+    PLIM_TRY(add_one_pass(f));
+    PLIM_TRY(add_passes(f));
+    qsort(f->recipe, f->n_recipes, sizeof *f->recipe, faster);
+    for (uint32_t i = 0; i < f->n_recipes && !*fits; i++) {
+        if (f->recipe[i].least > arena_max) continue;
+        PLIM_TRY(make(f, &f->recipe[i], fits));
+        *fits = *fits && f->plan->arena_bytes <= arena_max;
+    }
+    return PLIM_OK;
+}
+
+/* The uncut pass, and what follows from it, where the program can be run so. */
+static plim_status open_uncut(plim__portfolio *f)
+{
+    f->plan->read_copies = f->plan->write_copies = 1;
+    plim__plan_io(f->plan, 2);
+    PLIM_TRY(plim__search_restart(&f->s));
+    const plim_status status = plim__search_uncut(&f->s, &f->uncut);
+    if (status == PLIM_E_PLAN) return PLIM_OK;
+    PLIM_TRY(status);
+    PLIM_TRY(plim__pass_measure(&f->s.m, f->plan, &f->uncut, 0, true, f->err));
+    PLIM_TRY(plim__tasks_new(&f->tasks, f->plan, &f->uncut, &f->s.m, f->s.work, f->err));
+    f->order = plim__new(&f->plan->alloc, f->tasks.n, sizeof *f->order, f->err);
+    if (!f->order) return PLIM_E_NOMEM;
+    for (uint32_t i = 0; i < f->tasks.n; i++) f->order[i] = i;
+    return find_kept_floor(f);
+}
+
+plim_status plim__portfolio_new(plim__portfolio **out, plim_plan *plan, plim_error *err)
+{
+    plim__portfolio *f = plim__new(&plan->alloc, 1, sizeof *f, err);
+    *out = NULL;
+    if (!f) return PLIM_E_NOMEM;
+    f->plan = plan;
+    f->err = err;
+    plim_status status = plim__search_new(&f->s, plan, err);
+    if (status == PLIM_OK) {
+        if (plan->thorough) status = open_uncut(f);
+        if (status == PLIM_OK) *out = f;
+        else plim__portfolio_free(&f);
+    } else {
+        plim__free(&plan->alloc, f);
+    }
+    return status;
+}
+
+void plim__portfolio_free(plim__portfolio **portfolio)
+{
+    plim__portfolio *f = *portfolio;
+    const plim__alloc *a = &f->plan->alloc;
+    plim__pass_free(a, &f->uncut);
+    plim__tasks_free(&f->tasks, a);
+    plim__search_free(&f->s);
+    plim__free(a, f->order);
+    plim__free(a, f->recipe);
+    plim__free(a, f);
+    *portfolio = NULL;
+}

@@ -1,0 +1,179 @@
+/* What is kept, dropped and made again, spilled and read back: a small net with its gradients, run uncut at limits from the least to no limit. Every
+ * schedule passes the checker and gives, bit for bit, what keeping everything gives. */
+#include "unit.h"
+
+#include "faulty_os.h"
+#include "ops/autodiff.h"
+#include "ops/ops.h"
+#include "plan/keep.h"
+#include "plan/search.h"
+#include "programs.h"
+#include "run/run.h"
+
+#define LAYERS 10
+#define LIMITS 5
+
+static const program_input x_input = {.name = "x", PLIM_F32, {4, {2, 8, 96, 64}}, -1, 1};
+
+static int begin(void **state)
+{
+    if (files_begin(state)) return -1;
+    program_input_write(&x_input);
+    for (int i = 0; i < LAYERS; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "w%d", i);
+        program_input_write(&(program_input){.name = name, PLIM_F32, {4, {8, 8, 3, 3}}, -0.3, 0.3});
+    }
+    return 0;
+}
+
+static plim_status input(plim_graph *g, const char *name, uint32_t *out, const plim__os *os, plim_error *err)
+{
+    char file[16], buf[256];
+    plim__array_file f;
+    snprintf(file, sizeof file, "%s.npy", name);
+    PLIM_TRY(plim__array_open(&f, os, files_path(file), NULL, buf, sizeof buf, err));
+    return plim__graph_file(g, name, f.dtype, &f.shape, &f.source, out, err);
+}
+
+static plim_status elementwise(plim_graph *g, plim__ew fn, uint32_t a, uint32_t b, uint32_t *out, plim_error *err)
+{
+    const uint32_t in[] = {a, b};
+    return plim__op_elementwise(g, fn, PLIM_F32, PLIM_F32, in, b == PLIM__NONE ? 1 : 2, out, err);
+}
+
+/* h = tanh(conv(h, w)), again and again; the loss is the sum of squares, the results are it and the gradients of every w. */
+static plim_status fill(plim_graph *g, const plim__os *os, plim_error *err)
+{
+    static const plim__conv same = {2, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1};
+    uint32_t w[LAYERS], dw[LAYERS], h, loss;
+    PLIM_TRY(input(g, "x", &h, os, err));
+    for (int i = 0; i < LAYERS; i++) {
+        uint32_t z;
+        char name[8];
+        snprintf(name, sizeof name, "w%d", i);
+        PLIM_TRY(input(g, name, &w[i], os, err));
+        PLIM_TRY(plim__op_conv(g, h, w[i], &same, &z, err));
+        PLIM_TRY(elementwise(g, PLIM__EW_TANH, z, PLIM__NONE, &h, err));
+    }
+    PLIM_TRY(elementwise(g, PLIM__EW_MUL, h, h, &h, err));
+    PLIM_TRY(plim__op_reduce(g, PLIM__REDUCE_SUM, h, 0xf, false, PLIM_F32, &loss, err));
+    PLIM_TRY(plim__graph_gradients(g, loss, w, LAYERS, dw, err));
+    for (int i = 0; i < LAYERS; i++) PLIM_TRY(plim__graph_output(g, dw[i], "dw", NULL, err));
+    return plim__graph_output(g, loss, "loss", NULL, err);
+}
+
+/* What a schedule looked like. */
+typedef struct look {
+    uint64_t peak, arena;
+    uint32_t again, spilled, reread;
+    double seconds;
+} look;
+
+/* A plan, made again from a schedule inside a limit. @return false: it does not fit */
+static bool schedule_plan(plim_plan *plan, uint64_t limit, look *seen)
+{
+    plim_error err = {0};
+    plim__search s;
+    plim__pass uncut;
+    plim__tasks tasks;
+    plim__schedule schedule;
+    bool fits;
+    if (plim__search_new(&s, plan, &err) || plim__search_restart(&s) || plim__search_uncut(&s, &uncut) ||
+        plim__pass_measure(&s.m, plan, &uncut, 0, true, &err) || plim__tasks_new(&tasks, plan, &uncut, &s.m, s.work, &err))
+        fail_msg("%s", err.message);
+    uint32_t order[1024];
+    assert_true(tasks.n <= COUNT_OF(order));
+    for (uint32_t i = 0; i < tasks.n; i++) order[i] = i;
+    if (plim__keep(&schedule, &fits, plan, &tasks, order, limit, &err)) fail_msg("%s", err.message);
+    *seen = (look){.peak = schedule.peak, .seconds = schedule.seconds};
+    for (uint32_t i = 0; i < schedule.n_instances; i++) {
+        const plim__instance *x = &schedule.instance[i];
+        seen->again += x->again;
+        seen->spilled += x->spill && x->item != PLIM__NONE;
+        seen->reread += x->spill && x->item == PLIM__NONE;
+    }
+    if (fits && (plim__search_scheduled(&s, &schedule) || plim__plan_check(plan, &err))) fail_msg("limit %llu: %s", (unsigned long long)limit, err.message);
+    seen->arena = plan->arena_bytes - plan->io_bytes;
+    plim__schedule_free(&schedule, &plan->alloc);
+    plim__tasks_free(&tasks, &plan->alloc);
+    plim__pass_free(&plan->alloc, &uncut);
+    plim__search_free(&s);
+    return fits;
+}
+
+static void take(const plim_plan *plan, float *out, uint64_t *n)
+{
+    *n = 0;
+    for (uint32_t i = 0; i <= LAYERS; i++) {
+        plim_result one;
+        uint64_t bytes;
+        assert_int_equal(plim_plan_result(&one, plan, i, NULL), PLIM_OK);
+        assert_int_equal(plim_shape_bytes(&bytes, &one.shape, one.dtype, NULL), PLIM_OK);
+        memcpy(out + *n, one.data, bytes);
+        *n += bytes / sizeof *out;
+    }
+}
+
+static void check_limits(bool spill, look *most)
+{
+    static float want[LAYERS * 576 + 1], got[LAYERS * 576 + 1];
+    plim_error err = {0};
+    plim_graph *g;
+    plim_plan *plan;
+    faulty_os os;
+    look whole, seen;
+    uint64_t n;
+    faulty_init(&os);
+    plim_settings set = plim_settings_default();
+    set.memory = 256u << 20;
+    set.threads = 1;
+    set.spill_dir = spill ? files_dir : NULL;
+    assert_int_equal(plim__graph_new(&g, (plim__alloc){0}, &err), PLIM_OK);
+    if (fill(g, &os.table, &err) || plim__plan_new(&plan, g, &set, &os.table, &err)) fail_msg("%s", err.message);
+    assert_true(schedule_plan(plan, UINT64_MAX, &whole));
+    assert_int_equal(whole.again + whole.spilled + whole.reread, 0);
+    if (plim_plan_run(plan, NULL, &err)) fail_msg("%s", err.message);
+    take(plan, want, &n);
+    *most = (look){0};
+    for (int k = 0; k < LIMITS; k++) {
+        if (!schedule_plan(plan, whole.peak * (uint64_t)(10 - k) / 11, &seen)) break;
+        assert_true(seen.peak < whole.peak);
+        assert_true(seen.arena < whole.arena);
+        assert_true(seen.seconds - (double)seen.peak / 1.5e9 > whole.seconds - (double)whole.peak / 1.5e9); /* beside touching less memory */
+        if (plim_plan_run(plan, NULL, &err)) fail_msg("%s", err.message);
+        take(plan, got, &n);
+        assert_memory_equal(got, want, n * sizeof *got);
+        most->again += seen.again;
+        most->spilled += seen.spilled;
+        most->reread += seen.reread;
+        most->peak = seen.peak;
+    }
+    assert_true(most->peak > 0 && most->peak < whole.peak * 2 / 3);
+    plim_plan_free(&plan);
+    plim__graph_free(&g);
+}
+
+static void test_made_again(void **state)
+{
+    look seen;
+    (void)state;
+    check_limits(false, &seen);
+    assert_true(seen.again > 0);
+    assert_int_equal(seen.spilled, 0);
+}
+
+static void test_spilled(void **state)
+{
+    look seen;
+    (void)state;
+    check_limits(true, &seen);
+    assert_true(seen.spilled > 0);
+    assert_true(seen.reread >= seen.spilled);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_made_again), cmocka_unit_test(test_spilled)};
+    return cmocka_run_group_tests(tests, begin, files_end);
+}
