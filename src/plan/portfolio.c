@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define KEPT_STEP 1.1892 /* between limits for what is kept: four to the octave */
-#define PASSES_STEP 1.4142
+#define PASSES_STEP 2.0
 #define MANY_NODES 256   /* programs with more are not searched pass by pass for every arena */
 #define FLOOR_ROUNDS 8
 
@@ -28,7 +28,7 @@ typedef struct recipe {
     int io;
     plim__candidate pass;
     uint64_t least;  /* the arena is no smaller than this */
-    double seconds;
+    double seconds;  /* it takes no less than this */
     uint32_t number; /* breaks ties */
 } recipe;
 
@@ -238,6 +238,25 @@ static plim_status plan_quickly(plim__portfolio *f, bool *fits)
     return PLIM_OK;
 }
 
+/* Recipes come by what they take at least: a plan that was looked at tile by tile may take longer, so the next ones are made too, until none can be
+ * faster than the best. */
+static plim_status make_best(plim__portfolio *f, bool *fits)
+{
+    const recipe *best = NULL, *last = NULL;
+    double least = INFINITY;
+    for (const recipe *r = f->recipe; r < f->recipe + f->n_recipes && r->seconds < least; r++) {
+        bool made;
+        if (r->least > f->arena_max) continue;
+        PLIM_TRY(make(f, r, &made));
+        last = r;
+        if (!made || f->plan->arena_bytes > f->arena_max || plan_seconds(f->plan) >= least) continue;
+        least = plan_seconds(f->plan);
+        best = r;
+    }
+    *fits = best;
+    return best && best != last ? make(f, best, fits) : PLIM_OK;
+}
+
 plim_status plim__portfolio_plan(plim__portfolio *f, uint64_t arena_max, bool *fits)
 {
     *fits = false;
@@ -247,12 +266,7 @@ plim_status plim__portfolio_plan(plim__portfolio *f, uint64_t arena_max, bool *f
     PLIM_TRY(add_one_pass(f));
     PLIM_TRY(add_passes(f));
     qsort(f->recipe, f->n_recipes, sizeof *f->recipe, faster);
-    for (uint32_t i = 0; i < f->n_recipes && !*fits; i++) {
-        if (f->recipe[i].least > arena_max) continue;
-        PLIM_TRY(make(f, &f->recipe[i], fits));
-        *fits = *fits && f->plan->arena_bytes <= arena_max;
-    }
-    return PLIM_OK;
+    return make_best(f, fits);
 }
 
 /* The uncut pass, and what follows from it, where the program can be run so. */

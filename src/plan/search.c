@@ -60,7 +60,7 @@ static void make_order(const plim__search *s, uint32_t cut, bool sums_inside, ui
         if (cut & (1u << l)) key[l] += 1e30;
         bool reduced = false;
         for (uint32_t i = 0; i < g->n_nodes && sums_inside; i++) {
-            const plim__axes *axes = &s->labels.nest.axes[i];
+            const plim__axes *axes = &s->labels.nest->axes[i];
             if (!s->f.active[i]) continue;
             for (uint32_t a = 0; a < axes->n; a++) reduced |= s->labels.axis[i][a] == (int)l && plim__axis_reduces(axes->axis[a].kind);
         }
@@ -344,7 +344,7 @@ static plim_status new_tables(plim__search *s)
     s->work = plim__new(a, g->n_nodes, sizeof *s->work, s->err);
     if (!s->f.active || !s->f.on_file || !s->here || !s->work) return PLIM_E_NOMEM;
     for (uint32_t i = 0; i < g->n_nodes; i++) s->work[i] = plim__node_seconds(s->plan, i);
-    return plim__labels_new(&s->labels, g, a, s->err);
+    return plim__labels_new(&s->labels, g, &s->plan->nest, a, s->err);
 }
 
 plim_status plim__search_new(plim__search *s, plim_plan *plan, plim_error *err)
