@@ -6,7 +6,8 @@
  *
  * Each segment takes the best of the orders at hand (task_order_list.c). Then, the highest first, the exact search (task_order_exact.c) has it, as
  * far as the number of sets that it may look at goes. Of a segment that is too long for it, a window around the highest place is put into the best
- * order, and again around the place that is then the highest, until that does not help. */
+ * order, and again around the place that is then the highest, until that does not help. That proves nothing; what does is a task at the highest place
+ * that needs as much in every order. */
 #include "plan/task_order.h"
 #include "core/size.h"
 
@@ -15,6 +16,9 @@
 
 #define WINDOW_STATES 20000 /* sets for one window: what is missed there is missed in the next one, too */
 #define WINDOW_ROUNDS 64
+#define MOST_LOOKS 8 /* tasks: each look goes over the whole graph */
+
+enum { ABOVE = 1, BELOW = 2 };
 
 typedef struct orderer {
     const plim__tasks *t;
@@ -22,6 +26,7 @@ typedef struct orderer {
     uint32_t *other;         /* an order to compare with */
     uint64_t *live, *need;   /* per place of the order profiled last: alive before it, and while it runs */
     uint32_t *left;          /* per value: readers that have not run */
+    uint8_t *side;           /* per task: ABOVE one, BELOW it */
     uint32_t *next, *last;   /* per task: the first that comes right after it; 1 + the last that it comes right after */
     plim__order_part *part; uint32_t n_parts;
     uint64_t *states;
@@ -167,14 +172,64 @@ static plim_status list_orders(orderer *o)
 
 /* ---------------------------------------------------------------------------------------------------- the best */
 
+/* Marks the tasks that come before task i in every order, and those that come after it in every order; i itself is both. */
+static void relate(orderer *o, uint32_t i)
+{
+    const plim__tasks *t = o->t;
+    memset(o->side, 0, t->n * sizeof *o->side);
+    o->side[i] = ABOVE | BELOW;
+    for (uint32_t j = i + 1; j-- > 0;) {
+        if (!(o->side[j] & ABOVE)) continue;
+        for (uint32_t k = t->in.from[j]; k < t->in.from[j + 1]; k++)
+            if (t->maker[t->in.item[k]] != PLIM__NONE) o->side[t->maker[t->in.item[k]]] |= ABOVE;
+        for (uint32_t k = t->after.from[j]; k < t->after.from[j + 1]; k++) o->side[t->after.item[k]] |= ABOVE;
+    }
+    for (uint32_t j = i + 1; j < t->n; j++) {
+        uint8_t any = 0;
+        for (uint32_t k = t->in.from[j]; k < t->in.from[j + 1]; k++)
+            if (t->maker[t->in.item[k]] != PLIM__NONE) any |= o->side[t->maker[t->in.item[k]]];
+        for (uint32_t k = t->after.from[j]; k < t->after.from[j + 1]; k++) any |= o->side[t->after.item[k]];
+        o->side[j] |= any & BELOW;
+    }
+}
+
+/* What there must be while task i runs, in any order: what was made before it for somebody behind it, and what it needs itself. */
+static uint64_t least_need(orderer *o, uint32_t i)
+{
+    const plim__tasks *t = o->t;
+    uint64_t need = t->extra[i];
+    relate(o, i);
+    for (uint32_t v = 0; v < t->uses.n; v++) {
+        uint8_t made = t->maker[v] == PLIM__NONE ? 0 : o->side[t->maker[v]], read = 0;
+        for (uint32_t k = t->uses.from[v]; k < t->uses.from[v + 1]; k++) read |= o->side[t->uses.item[k]];
+        if (t->maker[v] == PLIM__NONE) made = read;
+        if ((made & ABOVE) && ((read & BELOW) || t->maker[v] == i || stays(t, v))) need += t->bytes[v];
+    }
+    return need;
+}
+
+/* Does a task at the highest places of a segment, from `at` on, need as much in every order? */
+static bool is_least(orderer *o, const plim__order_part *p, uint32_t at)
+{
+    uint32_t looks = 0;
+    for (; at < p->hi && looks < MOST_LOOKS; at++) {
+        if (o->need[at] < p->peak) continue;
+        if (least_need(o, o->order[at]) == p->peak) return true;
+        looks++;
+    }
+    return false;
+}
+
 /* A segment that is too long: lowers its highest place as long as that helps. */
 static plim_status improve(orderer *o, plim__order_part *p)
 {
-    for (uint32_t round = 0; round < WINDOW_ROUNDS && *o->states > 0; round++) {
+    for (uint32_t round = 0; round <= WINDOW_ROUNDS; round++) {
         profile(o->t, o->order, o->left, o->live, o->need);
         p->peak = highest(o->need, p);
         uint32_t at = p->lo;
         while (o->need[at] < p->peak) at++;
+        p->proven = is_least(o, p, at);
+        if (p->proven || round == WINDOW_ROUNDS || *o->states == 0) return PLIM_OK;
         const uint32_t half = PLIM__ORDER_EXACT_MAX / 2;
         plim__order_part window = {.lo = at - p->lo > half ? at - half : p->lo, .peak = p->peak};
         window.hi = p->hi - window.lo > 2 * half ? window.lo + 2 * half : p->hi;
@@ -185,8 +240,6 @@ static plim_status improve(orderer *o, plim__order_part *p)
         *o->states += states;
         if (window.peak == p->peak) return PLIM_OK;
     }
-    profile(o->t, o->order, o->left, o->live, o->need);
-    p->peak = highest(o->need, p);
     return PLIM_OK;
 }
 
@@ -239,11 +292,12 @@ plim_status plim__order_tasks_within(uint32_t *order, uint64_t *peak, bool *prov
     bool ok = true;
     for (uint32_t k = 0; k < sizeof per_task / sizeof *per_task; k++) ok &= (*per_task[k] = plim__new(a, t->n, sizeof **per_task[k], err)) != NULL;
     ok &= (o.left = plim__new(a, t->uses.n, sizeof *o.left, err)) != NULL;
+    ok &= (o.side = plim__new(a, t->n, sizeof *o.side, err)) != NULL;
     ok &= (o.live = plim__new(a, t->n, sizeof *o.live, err)) != NULL;
     ok &= (o.need = plim__new(a, t->n, sizeof *o.need, err)) != NULL;
     ok &= (o.part = plim__new(a, t->n, sizeof *o.part, err)) != NULL;
     const plim_status status = ok ? choose(&o, peak, proven) : PLIM_E_NOMEM;
-    void *tables[] = {o.place, o.other, o.next, o.last, o.left, o.live, o.need, o.part};
+    void *tables[] = {o.place, o.other, o.next, o.last, o.left, o.side, o.live, o.need, o.part};
     for (uint32_t k = 0; k < sizeof tables / sizeof *tables; k++) plim__free(a, tables[k]);
     return status;
 }
