@@ -3,6 +3,7 @@
 #include "plan/cost.h"
 #include "plan/keep.h"
 #include "plan/search.h"
+#include "plan/task_order.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #define PASSES_STEP 2.0
 #define MANY_NODES 256   /* programs with more are not searched pass by pass for every arena */
 #define FLOOR_ROUNDS 8
+#define ORDER_STATES 50000 /* sets of tasks that the exact search for an order may look at: about 25 ms */
 
 typedef enum kind {
     KEPT,      /* uncut, inside a limit */
@@ -160,6 +162,8 @@ static plim_status add_kept(plim__portfolio *f)
 
 /* ---------------------------------------------------------------------------------------- passes with loops */
 
+static bool searched_by_pass(const plim__portfolio *f) { return f->plan->graph->n_nodes <= MANY_NODES || !f->order; }
+
 static plim_status note(void *ctx, const plim__search *s, const plim__candidate *c, uint64_t peak, double seconds)
 {
     plim__portfolio *f = ctx;
@@ -178,13 +182,11 @@ static plim_status add_one_pass(plim__portfolio *f)
         f->plan->read_copies = f->plan->write_copies = f->rings;
         plim__plan_io(f->plan, f->io);
         status = plim__search_restart(&f->s);
-        if (status == PLIM_OK) status = plim__search_complete(&f->s);
+        if (status == PLIM_OK) status = plim__search_complete(&f->s, variant == 0 ? 1 : searched_by_pass(f) ? 3 : 2);
     }
     f->s.note = NULL;
     return status;
 }
-
-static bool searched_by_pass(const plim__portfolio *f) { return f->plan->graph->n_nodes <= MANY_NODES || !f->order; }
 
 static plim_status add_passes(plim__portfolio *f)
 {
@@ -269,6 +271,31 @@ plim_status plim__portfolio_plan(plim__portfolio *f, uint64_t arena_max, bool *f
     return make_best(f, fits);
 }
 
+/* The order with the least peak, or one that runs early whatever frees more than it makes: updates of parameters, behind each other at the end, add
+ * nothing to the peak of a program, but their gradients are in the way of everything when memory is short. What is faster then decides. */
+static plim_status choose_order(plim__portfolio *f)
+{
+    const plim__alloc *a = &f->plan->alloc;
+    uint64_t states = ORDER_STATES, whole;
+    bool proven, fits;
+    f->order = plim__new(a, f->tasks.n, sizeof *f->order, f->err);
+    uint32_t *other = plim__new(a, f->tasks.n, sizeof *other, f->err);
+    plim_status status = f->order && other ? PLIM_OK : PLIM_E_NOMEM;
+    if (status == PLIM_OK) status = plim__order_tasks_within(f->order, &whole, &proven, &states, &f->tasks, a, f->err);
+    if (status == PLIM_OK) status = plim__order_list(other, PLIM__LIST_MIXED, &f->tasks, a, f->err);
+    double seconds[2] = {INFINITY, INFINITY};
+    for (int i = 0; i < 2 && status == PLIM_OK; i++) {
+        const uint64_t limit = (uint64_t)sqrt((double)largest_task(&f->tasks) * (double)whole);
+        plim__schedule schedule;
+        status = plim__keep(&schedule, &fits, f->plan, &f->tasks, i == 0 ? f->order : other, limit, f->err);
+        if (status == PLIM_OK && fits) seconds[i] = schedule.seconds;
+        if (status == PLIM_OK) plim__schedule_free(&schedule, a);
+    }
+    if (status == PLIM_OK && seconds[1] < seconds[0]) memcpy(f->order, other, f->tasks.n * sizeof *other);
+    plim__free(a, other);
+    return status;
+}
+
 /* The uncut pass, and what follows from it, where the program can be run so. */
 static plim_status open_uncut(plim__portfolio *f)
 {
@@ -280,9 +307,7 @@ static plim_status open_uncut(plim__portfolio *f)
     PLIM_TRY(status);
     PLIM_TRY(plim__pass_measure(&f->s.m, f->plan, &f->uncut, 0, true, f->err));
     PLIM_TRY(plim__tasks_new(&f->tasks, f->plan, &f->uncut, &f->s.m, f->s.work, f->err));
-    f->order = plim__new(&f->plan->alloc, f->tasks.n, sizeof *f->order, f->err);
-    if (!f->order) return PLIM_E_NOMEM;
-    for (uint32_t i = 0; i < f->tasks.n; i++) f->order[i] = i;
+    PLIM_TRY(choose_order(f));
     return find_kept_floor(f);
 }
 

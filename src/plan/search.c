@@ -414,14 +414,40 @@ plim_status plim__search_passes(plim__search *s, uint64_t arena_max, bool *fits)
     return PLIM_OK;
 }
 
-plim_status plim__search_complete(plim__search *s)
+/* Cuts of `size` loops: all of them with the least tiles, then the best with every size of tile. */
+static plim_status note_cuts(plim__search *s, int size, const beam *last, beam *now)
 {
     plim__candidate best = {0};
+    *now = (beam){0};
+    for (uint32_t cut = 0; cut < 1u << s->labels.n; cut++) {
+        if (__builtin_popcount(cut) != size || !beam_reaches(last, cut)) continue;
+        uint64_t least = UINT64_MAX;
+        s->smallest = true;
+        PLIM_TRY(try_cut(s, cut, size > 1, 0, &best, &least));
+        s->smallest = false;
+        beam_add(now, cut, least);
+    }
+    for (uint32_t i = 0; i < now->n && i < (uint32_t)BEAM >> (size > 1 ? size - 1 : 0); i++) {
+        uint64_t least = UINT64_MAX;
+        PLIM_TRY(try_cut(s, now->cut[i], false, 0, &best, &least));
+        if (size > 1) PLIM_TRY(try_cut(s, now->cut[i], true, 0, &best, &least));
+    }
+    return PLIM_OK;
+}
+
+plim_status plim__search_complete(plim__search *s, int most_loops)
+{
+    beam last = {.n = 1}, now; /* the empty set */
     s->complete = true;
     s->limit = UINT64_MAX;
     s->f.small = s->f.spill_above = UINT64_MAX;
-    const plim_status status = choose_pass(s, &best);
-    s->complete = false;
+    plim_status status = PLIM_OK;
+    for (int size = 0; size <= most_loops && status == PLIM_OK; size++) {
+        status = note_cuts(s, size, &last, &now);
+        if (size > 0 && now.n == 0) break;
+        if (size > 0) last = now;
+    }
+    s->complete = s->smallest = false;
     return status;
 }
 
