@@ -213,8 +213,7 @@ static plim_status fill_plan(plim_plan *plan, plim_error *err)
     plan->facts.planned_peak_bytes = plan->facts.baseline_bytes + plan->facts.extras_bytes + plan->arena_bytes;
     plan->facts.reserve_bytes = budget_for(plan, plan->arena_bytes, tmpfs) - plan->facts.planned_peak_bytes;
     PLIM_TRY(plim__plan_check(plan, err));
-    plim__plan_explain(plan);
-    return PLIM_OK;
+    return plim__plan_explain(plan, err);
 }
 
 /* What is asked of the graph again and again. */

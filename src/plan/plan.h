@@ -230,7 +230,7 @@ plim_status plim__plan_new_by(plim_plan **out, const plim_graph *g, const plim_s
                               const plim__preference *prefer, plim_error *err);
 void plim__plan_drop(plim_plan *plan);
 plim_status plim__plan_check(const plim_plan *plan, plim_error *err); /* check.c */
-void plim__plan_explain(plim_plan *plan);                            /* explain.c */
+plim_status plim__plan_explain(plim_plan *plan, plim_error *err);    /* explain.c */
 void plim__pass_free(const plim__alloc *a, plim__pass *p);
 
 #endif

@@ -193,7 +193,8 @@ static plim_status choose_pass(plim__search *s, plim__candidate *best)
     const uint64_t carried = carried_bytes(s);
     const uint32_t n = s->labels.n, all = (1u << n) - 1;
     beam last = {.n = 1}; /* the empty set */
-    for (int size = 0; size <= 3; size++) {
+    const int fewest = s->complete && s->plan->thorough ? 1 : 0; /* everything uncut has recipes of its own */
+    for (int size = fewest; size <= 3; size++) {
         if (size >= 2 && best->found && !s->plan->prefer && !s->smallest) break; /* more loops only where fewer do not fit */
         beam now = {0};
         for (uint32_t cut = 0; cut <= all; cut++) {
@@ -442,10 +443,9 @@ plim_status plim__search_complete(plim__search *s, int most_loops)
     s->limit = UINT64_MAX;
     s->f.small = s->f.spill_above = UINT64_MAX;
     plim_status status = PLIM_OK;
-    for (int size = 0; size <= most_loops && status == PLIM_OK; size++) {
+    for (int size = 1; size <= most_loops && status == PLIM_OK && last.n > 0; size++) {
         status = note_cuts(s, size, &last, &now);
-        if (size > 0 && now.n == 0) break;
-        if (size > 0) last = now;
+        last = now;
     }
     s->complete = s->smallest = false;
     return status;
