@@ -97,8 +97,9 @@ const plim__keras_row *plim__keras_row_of(const char *kind)
 static bool listed(const char *list, const char *word)
 {
     const size_t n = strlen(word);
+    if (n == 0) return false; /* it is found everywhere, also behind the end */
     for (const char *p = strstr(list, word); p; p = strstr(p + 1, word))
-        if ((p == list || p[-1] == ' ') && (p[n] == ' ' || p[n] == 0)) return n > 0;
+        if ((p == list || p[-1] == ' ') && (p[n] == ' ' || p[n] == 0)) return true;
     return false;
 }
 
