@@ -10,9 +10,10 @@
 #include <string.h>
 
 #define KEPT_STEP 1.1892 /* between limits for what is kept: four to the octave */
-#define PASSES_STEP 2.0
 #define MANY_NODES 256   /* programs with more are not searched pass by pass for every arena */
+#define MOST_MEASURED 150000 /* nodes of candidates in searches pass by pass, after which no further one begins: a quarter of a second */
 #define FLOOR_ROUNDS 8
+#define FLOOR_TRIES 3
 #define ORDER_STATES 50000 /* sets of tasks that the exact search for an order may look at: about 25 ms */
 
 typedef enum kind {
@@ -29,7 +30,7 @@ typedef struct recipe {
     uint32_t rings;  /* ONE_PASS */
     int io;
     plim__candidate pass;
-    uint64_t least;  /* the arena is no smaller than this */
+    uint64_t least;  /* for an arena no smaller than this */
     double seconds;  /* it takes no less than this */
     uint32_t number; /* breaks ties */
 } recipe;
@@ -71,6 +72,7 @@ static int kept_io(uint64_t limit) { return limit < (256u << 20) ? 2 : 1; }
 static plim_status make_kept(plim__portfolio *f, uint64_t limit, bool *made)
 {
     plim__schedule schedule;
+    plim__plan_clear(f->plan); /* nothing is in a file of our own yet */
     PLIM_TRY(plim__keep(&schedule, made, f->plan, &f->tasks, f->order, limit, f->err));
     if (!*made) return PLIM_OK;
     f->plan->read_copies = f->plan->write_copies = 1;
@@ -108,6 +110,7 @@ static int faster(const void *a, const void *b)
 static plim_status try_keep(plim__portfolio *f, uint64_t limit, bool *fits, uint64_t *peak, double *seconds)
 {
     plim__schedule schedule;
+    plim__plan_clear(f->plan);
     PLIM_TRY(plim__keep(&schedule, fits, f->plan, &f->tasks, f->order, limit, f->err));
     *peak = schedule.peak;
     *seconds = schedule.seconds;
@@ -149,12 +152,11 @@ static plim_status find_kept_floor(plim__portfolio *f)
 static plim_status add_kept(plim__portfolio *f)
 {
     if (!f->order) return PLIM_OK;
-    for (double limit = (double)f->kept_peak; limit > (double)f->kept_floor / KEPT_STEP; limit /= KEPT_STEP) {
-        recipe r = {.kind = KEPT, .limit = limit > (double)f->kept_floor ? (uint64_t)limit : f->kept_floor};
+    for (double limit = (double)f->kept_peak; limit > (double)f->kept_floor; limit /= KEPT_STEP) {
+        recipe r = {.kind = KEPT, .limit = (uint64_t)limit, .least = (uint64_t)limit};
         bool fits;
-        if (r.limit > f->arena_max) continue;
-        PLIM_TRY(try_keep(f, r.limit, &fits, &r.least, &r.seconds));
-        r.least = 0; /* what the simulation counts is close, and no bound */
+        uint64_t peak;
+        PLIM_TRY(try_keep(f, r.limit, &fits, &peak, &r.seconds));
         if (fits) PLIM_TRY(add_recipe(f, r));
     }
     return PLIM_OK;
@@ -167,7 +169,6 @@ static bool searched_by_pass(const plim__portfolio *f) { return f->plan->graph->
 static plim_status note(void *ctx, const plim__search *s, const plim__candidate *c, uint64_t peak, double seconds)
 {
     plim__portfolio *f = ctx;
-    if (s->plan->io_bytes + peak > f->arena_max) return PLIM_OK;
     return add_recipe(f, (recipe){.kind = ONE_PASS, .rings = f->rings, .io = f->io, .pass = *c, .least = s->plan->io_bytes + peak, .seconds = seconds});
 }
 
@@ -188,17 +189,28 @@ static plim_status add_one_pass(plim__portfolio *f)
     return status;
 }
 
+/* No plan needs more. */
+static uint64_t whole_bytes(const plim_graph *g)
+{
+    double bytes = 1u << 30;
+    for (uint32_t v = 0; v < g->n_values; v++) bytes += 4 * (double)g->value[v].bytes;
+    return bytes < 1e18 ? (uint64_t)bytes : (uint64_t)1e18;
+}
+
+/* From an arena for everything down, each half as large as what the last plan needed. */
 static plim_status add_passes(plim__portfolio *f)
 {
     if (!searched_by_pass(f)) return PLIM_OK;
-    for (double limit = (double)f->floor * PASSES_STEP; limit <= (double)f->arena_max; limit *= PASSES_STEP) {
-        recipe r = {.kind = PASSES, .limit = plim__round_down((uint64_t)limit, PLIM__IO_ALIGN)};
-        bool fits;
+    uint64_t limit = whole_bytes(f->plan->graph);
+    const uint64_t before = f->s.measured;
+    for (bool fits = true; fits && limit > 0 && f->s.measured - before < MOST_MEASURED;) {
+        recipe r = {.kind = PASSES, .limit = plim__round_down(limit, PLIM__IO_ALIGN)};
         PLIM_TRY(plim__search_passes(&f->s, r.limit, &fits));
-        if (!fits) continue;
+        if (!fits) break;
         r.least = f->plan->arena_bytes;
         r.seconds = plan_seconds(f->plan);
         PLIM_TRY(add_recipe(f, r));
+        limit = (r.least < r.limit ? r.least : r.limit) / 2;
     }
     return PLIM_OK;
 }
@@ -216,6 +228,29 @@ static plim_status add_smallest(plim__portfolio *f, recipe r)
     return add_recipe(f, r);
 }
 
+static int smaller(const void *a, const void *b)
+{
+    const recipe *x = a, *y = b;
+    if (x->least != y->least) return x->least < y->least ? -1 : 1;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+/* The smallest arena of all recipes: of those of one pass, of which only an estimate is known, some of the smallest are made. */
+static plim_status find_floor(plim__portfolio *f)
+{
+    qsort(f->recipe, f->n_recipes, sizeof *f->recipe, smaller);
+    uint32_t tried = 0;
+    for (recipe *r = f->recipe; r < f->recipe + f->n_recipes && r->least < f->floor && tried < FLOOR_TRIES; r++) {
+        bool made = true;
+        if (r->kind == KEPT) continue; /* the least of them is known */
+        if (r->kind == ONE_PASS) PLIM_TRY(make(f, r, &made));
+        tried += r->kind == ONE_PASS;
+        const uint64_t arena = r->kind == ONE_PASS ? f->plan->arena_bytes : r->least;
+        if (made && arena < f->floor) f->floor = arena;
+    }
+    return PLIM_OK;
+}
+
 plim_status plim__portfolio_floor(plim__portfolio *f, uint64_t *arena)
 {
     f->floor = UINT64_MAX;
@@ -223,6 +258,12 @@ plim_status plim__portfolio_floor(plim__portfolio *f, uint64_t *arena)
     if (f->order) PLIM_TRY(add_smallest(f, (recipe){.kind = KEPT, .limit = f->kept_floor}));
     PLIM_TRY(add_smallest(f, (recipe){.kind = SMALL_ONE}));
     if (searched_by_pass(f)) PLIM_TRY(add_smallest(f, (recipe){.kind = SMALL}));
+    if (f->plan->thorough) {
+        PLIM_TRY(add_kept(f));
+        PLIM_TRY(add_one_pass(f));
+        PLIM_TRY(add_passes(f));
+        PLIM_TRY(find_floor(f));
+    }
     PLIM_FAIL_IF(f->floor == UINT64_MAX, f->err, PLIM_E_PLAN, "internal: no plan was found, whatever its size");
     *arena = f->floor;
     return PLIM_OK;
@@ -264,9 +305,6 @@ plim_status plim__portfolio_plan(plim__portfolio *f, uint64_t arena_max, bool *f
     *fits = false;
     f->arena_max = arena_max;
     if (!f->plan->thorough) return plan_quickly(f, fits);
-    PLIM_TRY(add_kept(f));
-    PLIM_TRY(add_one_pass(f));
-    PLIM_TRY(add_passes(f));
     qsort(f->recipe, f->n_recipes, sizeof *f->recipe, faster);
     return make_best(f, fits);
 }

@@ -79,6 +79,7 @@ static void make_order(const plim__search *s, uint32_t cut, bool sums_inside, ui
 static plim_status try_tiles(plim__search *s, plim__pass *p, const plim__candidate *c, uint64_t carried, double later, plim__candidate *best)
 {
     PLIM_TRY(plim__pass_measure(&s->m, s->plan, p, carried, false, s->err));
+    s->measured += p->n_nodes;
     if (s->m.peak < s->least) s->least = s->m.peak;
     if (s->note) {
         plim__candidate seen = *c;
@@ -410,6 +411,7 @@ plim_status plim__search_passes(plim__search *s, uint64_t arena_max, bool *fits)
             plan->read_copies = plan->write_copies = rings[ring];
             plim__plan_io(plan, io);
             if (plan->io_bytes > arena_max / 3 && io < 2) continue; /* the engine's buffers must not crowd out the program */
+            if (plan->thorough && io != ring) continue;              /* there are other recipes */
             PLIM_TRY(search_inside(s, arena_max, fits));
         }
     return PLIM_OK;

@@ -31,6 +31,7 @@ struct plim__search {
     bool complete;  /* only passes that leave nothing to be computed */
     bool labelled;  /* the labels are those of the first pass */
     uint64_t least; /* peak seen with the cut that is tried */
+    uint64_t measured; /* nodes, in all candidates */
     plim__noter *note;
     void *note_ctx;
     plim_error *err;
