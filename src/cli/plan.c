@@ -23,7 +23,7 @@ typedef struct job {
     plim_model_options how;
     plim_dim dim[DIMS_MAX];
     char names[DIMS_MAX][96];
-    bool no_spill, all_layers, schedule, largest;
+    bool no_spill, all_layers, schedule, largest, curve;
     const char *why;
 } job;
 
@@ -268,22 +268,6 @@ static void emit_layers(plim__emit *e, answer *a, bool all)
 
 /* ------------------------------------------------------------------------------------------------------ the report */
 
-static void emit_model(plim__emit *e, const answer *a)
-{
-    const plim_model_info *m = &a->info;
-    char text[256], count[32], what[64] = "inference", batch[64] = "";
-    plim__emit_string(e, "model", NULL, m->name);
-    plim__emit_string(e, "optimizer", NULL, m->training ? m->optimizer : NULL);
-    plim__emit_string(e, "loss", NULL, m->training ? m->loss : NULL);
-    plim__emit_count(e, "batch", NULL, (uint64_t)m->batch);
-    if (m->training) snprintf(what, sizeof what, "a step of %s on the loss %s", m->optimizer, m->loss);
-    if (m->batch) snprintf(batch, sizeof batch, ", %lld sample%s at a time", (long long)m->batch, m->batch == 1 ? "" : "s");
-    const uint32_t layers = m->n_layers - 1 - m->training; /* without the one that stands for none, and the loss */
-    snprintf(text, sizeof text, "%s%s%u layer%s, %s parameters; %s%s", m->name, m->name[0] ? ": " : "", layers, layers == 1 ? "" : "s",
-             plim_count_format(count, sizeof count, m->total.parameters), what, batch);
-    plim__emit_string(e, NULL, "model", text);
-}
-
 static void emit_verdict(plim__emit *e, const job *j, const answer *a)
 {
     char text[160], need[32], have[32];
@@ -349,7 +333,7 @@ static void report(const job *j, answer *a, bool json)
     char plain[32];
     const plim_facts *f = &a->facts;
     plim__emit_start(&e, stdout, json, "plan");
-    emit_model(&e, a);
+    plim__emit_model(&e, &a->info);
     emit_verdict(&e, j, a);
     plim__emit_budget(&e, f);
     plim__emit_number(&e, "estimated_seconds", "estimated", "%.2f s", f->planned_seconds);
@@ -387,8 +371,7 @@ static int run_job(job *j, plim__cli_shared *shared)
 {
     plim_error err = {0};
     answer a = {0};
-    plim_status status = complete_settings(j, &shared->set, &err);
-    if (status == PLIM_OK) status = find_answer(&a, j, &shared->set, &err);
+    const plim_status status = find_answer(&a, j, &shared->set, &err);
     int code = status == PLIM_OK ? PLIM__EXIT_OK : plim__cli_fail(&err, NULL);
     if (status == PLIM_OK) {
         if (j->schedule) plim__cli_schedule(a.plan);
@@ -417,6 +400,7 @@ int plim_cli_plan(int argc, char **argv)
          .help = "what a dimension is that the model only names"},
         {.name = "no-spill", .kind = PLIM__CLI_IS_FLAG, .to = &j.no_spill, .help = "plan without a folder to spill to"},
         {.name = "largest-batch", .kind = PLIM__CLI_IS_FLAG, .to = &j.largest, .help = "find the largest batch that fits, and plan that"},
+        {.name = "curve", .kind = PLIM__CLI_IS_FLAG, .to = &j.curve, .help = "how long a step takes at 20 budgets, from the smallest on"},
         {.name = "layers", .kind = PLIM__CLI_IS_FLAG, .to = &j.all_layers, .help = "show every layer, in the model's order"},
         {.name = "why", .kind = PLIM__CLI_IS_TEXT, .to = &j.why, .value = "LAYER", .help = "who keeps what this layer makes, and until when"},
         {.name = "schedule", .kind = PLIM__CLI_IS_FLAG, .to = &j.schedule, .help = "show the plan's loops, stages and slots on stderr"},
@@ -428,7 +412,8 @@ int plim_cli_plan(int argc, char **argv)
                  "what each layer takes, and what would make it fit. MODEL is an ONNX file or Keras' .keras, .h5 or JSON.\n"
                  "Nothing is run and nothing is written: spilling is planned for unless --no-spill says otherwise.\n",
         .notes = "  plimsoll plan model.onnx --train adam --batch 256 --memory 8G\n"
-                 "  plimsoll plan model.keras --memory 512M --largest-batch\n\n"
+                 "  plimsoll plan model.keras --memory 512M --largest-batch\n"
+                 "  plimsoll plan model.onnx --train adam --batch 64 --curve\n\n"
                  "exit codes: 0 fits, 1 failed at run time, 2 usage or bad input, 3 does not fit the budget\n",
         .shared = PLIM__CLI_MEMORY | PLIM__CLI_THREADS | PLIM__CLI_SPILL | PLIM__CLI_JSON,
         .option = options,
@@ -441,8 +426,12 @@ int plim_cli_plan(int argc, char **argv)
     if (j.no_spill && shared.set.spill_dir) return plim__cli_usage(cmd.name, "--spill and --no-spill exclude each other");
     if (j.largest && j.batch) return plim__cli_usage(cmd.name, "--batch and --largest-batch exclude each other");
     if (j.how.loss && !j.how.optimizer) return plim__cli_usage(cmd.name, "--loss goes with --train OPTIMIZER");
+    if (j.curve && (shared.set.memory || j.largest || j.why || j.all_layers || j.schedule))
+        return plim__cli_usage(cmd.name, "--curve is for many budgets: --memory, --largest-batch, --why, --layers and --schedule are for one");
     j.path = argv[0];
     j.how.batch = j.batch;
     j.how.dim = j.dim;
-    return run_job(&j, &shared);
+    plim_error err = {0};
+    if (complete_settings(&j, &shared.set, &err) != PLIM_OK) return plim__cli_fail(&err, NULL);
+    return j.curve ? plim__cli_curve(j.path, &j.how, &shared) : run_job(&j, &shared);
 }

@@ -56,7 +56,8 @@ zip() { # archive, name, file, ...
         zip_n=$((zip_n + 1))
         shift 2
     done
-    save "$zip_to" "$zip_data$zip_list$(le 4 101010256; zeros 4; le 2 $zip_n; le 2 $zip_n; le 4 "$(length "$zip_list")")$(le 4 "$(length "$zip_data")"; zeros 2)"
+    zip_end="$(le 4 101010256; zeros 4; le 2 $zip_n; le 2 $zip_n; le 4 "$(length "$zip_list")"; le 4 "$(length "$zip_data")"; zeros 2)"
+    save "$zip_to" "$zip_data$zip_list$zip_end"
 }
 
 refused() { # name, pattern, file: code 2, and a message that begins with the file
@@ -127,7 +128,9 @@ refused 'external data that is too short' "tensor 'w': 24 bytes from byte 0 of '
 # --------------------------------------------------------------------------------------------------------- Keras
 layer() { printf '{"class_name":"%s","config":{"name":"%s"%s}}' "$1" "$2" "${3:+,$3}"; }
 sequential() { printf '{"class_name":"Sequential","config":{"name":"m","layers":[%s]}}' "$1"; }
-called() { printf '{"class_name":"%s","name":"%s","config":{"name":"%s"%s},"inbound_nodes":[[%s]]}' "$1" "$2" "$2" "${4:+,$4}" "$3"; } # class, name, from
+called() { # class, name, from, more of its config
+    printf '{"class_name":"%s","name":"%s","config":{"name":"%s"%s},"inbound_nodes":[[%s]]}' "$1" "$2" "$2" "${4:+,$4}" "$3"
+}
 functional() { # layers after the input, the output
     printf '{"class_name":"Functional","config":{"name":"m","layers":[{"class_name":"InputLayer","name":"in","config":{"name":"in",'
     printf '"batch_input_shape":[null,8,8,3]},"inbound_nodes":[]},%s],"input_layers":[["in",0,0]],"output_layers":[["%s",0,0]]}}' "$1" "$2"
@@ -158,7 +161,8 @@ printf 'no weights' >none
 for at in 0 1 60 150; do
     head -c $at good.json >config
     zip bad.keras config.json config model.weights.h5 none
-    expect_error "an archive with $at bytes of its config" 2 "^plimsoll: 'bad.keras:config.json': not JSON: line 1" "$PLIMSOLL" plan bad.keras --memory 256M
+    expect_error "an archive with $at bytes of its config" 2 "^plimsoll: 'bad.keras:config.json': not JSON: line 1" \
+        "$PLIMSOLL" plan bad.keras --memory 256M
 done
 zip bad.keras config.json good.json
 refused 'an archive without weights' "no member 'model.weights.h5'" bad.keras

@@ -1,5 +1,5 @@
 #!/bin/sh
-# plimsoll plan: verdicts, the table by layer, remedies, the largest batch, JSON, bad input.
+# plimsoll plan: verdicts, the table by layer, remedies, the largest batch, JSON, many budgets, bad input.
 . "$(dirname "$0")/../lib/cli.sh"
 models=$(dirname "$0")/../models
 plan="$PLIMSOLL plan"
@@ -106,6 +106,41 @@ else
 fi
 expect_match 'a batch that never ends' 0 'more would fit: the search ends there' $plan "$models/small.json" --memory 256M --largest-batch
 expect_match 'not even one sample' 3 '"largest_batch": 0' $plan "$models/small.json" --memory 2M --largest-batch --json
+
+# ------------------------------------------------------------------------------------------------ many budgets
+curve() { # a case: 20 budgets that rise by the same factor, each with a plan inside it, and none slower than the one before
+    name=$1
+    shift
+    ask "$@" --curve
+    holds "$code" = 0
+    # shellcheck disable=SC2016  # awk's own $
+    tr -d '{}",:' <json.txt | awk '
+        $1 == "floor_bytes" { floor = $2 }
+        $1 == "budget_bytes" {
+            n++; budget = $2; peak = $6; seconds = $8
+            if ($4 != "true") print "row " n ": does not fit"
+            if (peak > budget) print "row " n ": a peak of " peak " in a budget of " budget
+            if (n == 1 && budget != floor) print "the first budget is not the smallest"
+            if (n > 1 && seconds > before) print "row " n ": slower than with less: " seconds " s after " before " s"
+            if (n > 1 && budget <= last) print "row " n ": no more than before"
+            if (n == 2) factor = budget / last
+            if (n > 2 && (budget / last > factor * 1.001 || budget / last < factor / 1.001)) print "row " n ": not evenly spaced"
+            before = seconds; last = budget
+        }
+        END { if (n != 20) print n + 0 " budgets" }' >>"$TMP/why"
+    verdict "$name"
+}
+for model in small slim; do
+    curve "$model at 20 budgets" "$models/$model.json"
+    curve "$model at 20 budgets, in training" "$models/$model.json" --train adam --batch 8
+done
+expect_match 'budgets as a table' 0 '^ *budget  planned peak +estimated +to read +to write +passes$' $plan "$models/small.json" --curve
+if command -v script >/dev/null && [ "$(script -qec 'echo yes' /dev/null </dev/null 2>/dev/null | tr -d '\r')" = yes ]; then
+    expect_match 'on a terminal also as a plot' 0 '^ +\+-{60}' script -qec "$plan $models/small.json --curve" /dev/null
+else
+    skip 'on a terminal also as a plot' 'no program that makes one'
+fi
+expect_error 'many budgets are not one' 2 '--curve is for many budgets: --memory' $plan "$models/small.json" --curve --memory 256M
 
 # ------------------------------------------------------------------------------------------------- bad input
 head -c 1000 "$models/small.json" >cut.json
