@@ -220,9 +220,9 @@ PLIM_API void plim_program_free(plim_program **prog);
 
 /** One decision of the plan and what it is worth. */
 typedef struct plim_move {
-    char kind[16];  /**< "split", "spill", "stream", "reuse" */
+    char kind[16];  /**< "split", "spill", "recompute" */
     char what[112]; /**< "axis 0 of x" */
-    uint64_t parts;
+    uint64_t parts; /**< of a split; how often it is read back, or made again */
     uint64_t saves_bytes;
     double costs_seconds;
 } plim_move;

@@ -36,7 +36,7 @@ void plim__emit_budget(plim__emit *e, const plim_facts *f)
 void plim__emit_moves(plim__emit *e, const plim_facts *f)
 {
     static const plim__emit_column columns[] = {
-        {"kind", "move", false}, {"what", "what", false}, {"parts", "parts", true}, {"saves_bytes", "saves", true}, {"costs_seconds", NULL, true},
+        {"kind", "move", false}, {"what", "what", false}, {"parts", "parts", true}, {"saves_bytes", "saves", true}, {"costs_seconds", "costs", true},
     };
     if (f->n_moves == 0 && !plim__emit_json(e)) return;
     plim__emit_table(e, "moves", columns, 5);

@@ -83,7 +83,7 @@ static bool states_are_free(const builder *b, uint32_t i, bool after)
 static void classify_node(builder *b, uint32_t i)
 {
     const plim__node *n = &b->g->node[i];
-    const plim__axes *axes = &b->labels->nest.axes[i];
+    const plim__axes *axes = &b->labels->nest->axes[i];
     const uint32_t moved = moves(b, i, axes, false), reduced = moves(b, i, axes, true);
     uint32_t post = UINT32_MAX; /* the shallowest depth at which all inputs are complete */
     uint32_t deepest = 0;       /* loops that its inputs inside the pass move with */
@@ -97,7 +97,7 @@ static void classify_node(builder *b, uint32_t i)
         const uint32_t by = b->g->value[v].node;
         if (b->state[by] == STATE_OUT) return;
         if (b->state[by] == STATE_POST || b->accumulates[by]) post = post < b->depth[by] ? post : b->depth[by];
-        else deepest |= moves(b, by, &b->labels->nest.axes[by], false);
+        else deepest |= moves(b, by, &b->labels->nest->axes[by], false);
     }
     if (post != UINT32_MAX) {
         const uint32_t outside = (1u << post) - 1;
@@ -209,7 +209,7 @@ static void collect_node(builder *b, uint32_t i)
     plim__pnode *x = &p->node[p->n_nodes];
     *x = (plim__pnode){.node = i, .root = b->root[i], .accumulates = b->accumulates[i], .post = b->state[i] == STATE_POST, .axis0 = p->n_axes,
                        .in0 = p->n_operands};
-    x->axes = b->labels->nest.axes[i];
+    x->axes = b->labels->nest->axes[i];
     for (uint32_t a = 0; a < PLIM__MAX_AXES; a++) x->bind[a] = a < x->axes.n ? (int8_t)loop_of_axis(b, i, a) : -1;
     if (x->post) x->depth = b->depth[i];
     if (x->accumulates) x->acc_depth = b->depth[i];
@@ -251,7 +251,7 @@ static void find_movers(builder *b)
             for (uint32_t d = 0; d < b->g->value[n->out[j]].shape.rank; d++)
                 if (x->axes.out[j][d] >= 0) x->moved_by[x->axes.out[j][d]] |= p->value[x->out[j]].moved_by[d];
         for (uint32_t k = 0; k < n->n_in; k++) {
-            const plim__index *index = plim__nest_reads(&b->labels->nest, b->g, x->node, k);
+            const plim__index *index = plim__nest_reads(b->labels->nest, x->node, k);
             for (uint32_t d = 0; d < b->g->value[n->in[k]].shape.rank; d++)
                 if (index[d].axis >= 0) p->value[p->operand[x->in0 + k]].moved_by[d] |= x->moved_by[index[d].axis];
         }
@@ -282,7 +282,7 @@ static void find_depths(builder *b, uint8_t (*dim_needs)[PLIM_MAX_RANK])
         if (!x->post) x->depth = depth_of(all);
         for (uint32_t k = 0; k < n->n_in; k++) {
             const uint32_t v = p->operand[x->in0 + k];
-            const plim__index *index = plim__nest_reads(&b->labels->nest, b->g, x->node, k);
+            const plim__index *index = plim__nest_reads(b->labels->nest, x->node, k);
             for (uint32_t d = 0; d < b->g->value[n->in[k]].shape.rank; d++)
                 if (index[d].axis >= 0) dim_needs[v][d] |= x->needs[index[d].axis];
         }
@@ -413,7 +413,7 @@ static plim_status find_depths_of(builder *b)
 plim_status plim__pass_build(plim__pass *out, const plim_plan *plan, const plim__frontier *f, const plim__labels *labels, uint32_t cut,
                              const uint8_t *order, plim_error *err)
 {
-    *out = (plim__pass){0};
+    *out = (plim__pass){.nest = &plan->nest};
     builder b = {.plan = plan, .g = plan->graph, .f = f, .labels = labels, .p = out, .err = err};
     plim_status status = new_builder(&b);
     if (status != PLIM_OK) goto done;
@@ -464,7 +464,7 @@ static void collect_items(builder *b, const plim__schedule *s)
     for (uint32_t i = 0; i < s->n_items; i++) {
         const plim__item *x = &s->item[i];
         plim__pnode *n = &p->node[i];
-        *n = (plim__pnode){.node = x->node, .root = makes_output(b->plan, s, x), .axis0 = p->n_axes, .in0 = x->in0, .axes = b->labels->nest.axes[x->node]};
+        *n = (plim__pnode){.node = x->node, .root = makes_output(b->plan, s, x), .axis0 = p->n_axes, .in0 = x->in0, .axes = b->labels->nest->axes[x->node]};
         for (uint32_t a = 0; a < PLIM__MAX_AXES; a++) n->bind[a] = a < n->axes.n ? (int8_t)loop_of_axis(b, x->node, a) : -1;
         memcpy(n->out, x->out, sizeof n->out);
         p->n_axes += n->axes.n;
@@ -479,7 +479,7 @@ static void collect_items(builder *b, const plim__schedule *s)
 plim_status plim__pass_build_scheduled(plim__pass *out, const plim_plan *plan, const plim__frontier *f, const plim__labels *labels, const uint8_t *order,
                                        const plim__schedule *s, plim_error *err)
 {
-    *out = (plim__pass){0};
+    *out = (plim__pass){.nest = &plan->nest};
     builder b = {.plan = plan, .g = plan->graph, .f = f, .labels = labels, .p = out, .err = err};
     plim_status status = new_builder(&b);
     if (status != PLIM_OK) goto done;

@@ -22,17 +22,41 @@ static plim_status check_bounds(const plim_plan *plan, plim_error *err)
     return PLIM_OK;
 }
 
-/* I2: two slots alive at the same step share no byte. I1 has bounded the sums. Quadratic on purpose: no cleverness to get wrong. */
+/* I2: a slot shares no byte with one that was there before it and lives on. I1 has bounded the sums. */
+static plim_status check_newcomer(const plim_plan *plan, uint32_t i, uint32_t *alive, uint32_t *n, plim_error *err)
+{
+    const plim__slot *a = &plan->slot[i];
+    uint32_t left = 0;
+    for (uint32_t k = 0; k < *n; k++) {
+        const plim__slot *b = &plan->slot[alive[k]];
+        if (b->last < a->first) continue;
+        const bool share = a->offset < b->offset + b->bytes * b->copies && b->offset < a->offset + a->bytes * a->copies;
+        PLIM_FAIL_IF(share, err, PLIM_E_PLAN, "I2: slots %u and %u overlap while both live", alive[k], i);
+        alive[left++] = alive[k];
+    }
+    alive[left++] = i;
+    *n = left;
+    return PLIM_OK;
+}
+
+/* I2: two slots alive at the same step share no byte: in the order in which they come to life, each against all that are alive then. */
 static plim_status check_overlap(const plim_plan *plan, plim_error *err)
 {
-    for (uint32_t i = 1; i < plan->n_slots; i++)
-        for (uint32_t j = 0; j < i; j++) {
-            const plim__slot *a = &plan->slot[i], *b = &plan->slot[j];
-            const bool alive = a->first <= b->last && b->first <= a->last;
-            const bool share = a->offset < b->offset + b->bytes * b->copies && b->offset < a->offset + a->bytes * a->copies;
-            PLIM_FAIL_IF(alive && share, err, PLIM_E_PLAN, "I2: slots %u and %u overlap while both live", i, j);
-        }
-    return PLIM_OK;
+    const uint32_t steps = plan->n_steps;
+    uint32_t *first = plim__new(&plan->alloc, (uint64_t)steps + 1, sizeof *first, err), n = 0; /* chains of slots by the step at which they come to life */
+    uint32_t *next = plim__new(&plan->alloc, plan->n_slots, sizeof *next, err), *alive = plim__new(&plan->alloc, plan->n_slots, sizeof *alive, err);
+    plim_status status = first && next && alive ? PLIM_OK : PLIM_E_NOMEM;
+    if (status == PLIM_OK) memset(first, 0xff, ((uint64_t)steps + 1) * sizeof *first);
+    for (uint32_t i = 0; i < plan->n_slots && status == PLIM_OK; i++) {
+        next[i] = first[plan->slot[i].first];
+        first[plan->slot[i].first] = i;
+    }
+    for (uint32_t t = 0; t < steps && status == PLIM_OK; t++)
+        for (uint32_t i = first[t]; i != PLIM__NONE && status == PLIM_OK; i = next[i]) status = check_newcomer(plan, i, alive, &n, err);
+    plim__free(&plan->alloc, first);
+    plim__free(&plan->alloc, next);
+    plim__free(&plan->alloc, alive);
+    return status;
 }
 
 static plim_status alive_at(const plim_plan *plan, uint32_t slot, uint32_t step, plim_error *err)
@@ -202,39 +226,47 @@ static uint32_t *index_states(const plim_plan *plan, plim_error *err)
     return state;
 }
 
-/* I9: a state is overwritten when nobody needs it any more: inside one pass, by a node that runs after its readers and, where the loops turn on, overwrites
- * no other part than they read in the same trip. */
-static plim_status check_state_readers(const plim_plan *plan, const plim__pass *p, uint32_t writer, uint32_t out, uint32_t in, const plim__ranges *claim, plim_error *err)
+/* I9: node i reads `in`, a state that `writer` overwrites in the same pass. */
+static plim_status check_state_reader(const plim_plan *plan, const plim__pass *p, uint32_t i, uint32_t k, uint32_t writer, uint32_t out, const plim__ranges *claim,
+                                      plim_error *err)
 {
     const plim_graph *g = plan->graph;
-    const plim__pnode *w = &p->node[writer];
-    plim__region written;
+    const plim__pnode *w = &p->node[writer], *r = &p->node[i];
+    plim__region written, need;
     plim__region_writes(g, &g->node[w->node], &w->axes, out, &claim->axis[w->axis0], &written);
-    for (uint32_t i = 0; i < p->n_nodes; i++) {
-        const plim__node *node = &g->node[p->node[i].node];
-        for (uint32_t k = 0; k < node->n_in && i != writer; k++) {
-            if (node->in[k] != in) continue;
-            plim__region need;
-            plim__region_reads(g, node, k, &claim->axis[p->node[i].axis0], &need);
-            const bool behind = i < writer && (p->n_cut == 0 || w->post);
-            const bool alone = p->n_cut == 0 || w->depth == 0 || inside(&need, &written);
-            PLIM_FAIL_IF(!behind || !alone, err, PLIM_E_PLAN, "I9: node %u reads the state '%s' that node %u overwrites", p->node[i].node, g->value[in].name, w->node);
-        }
-    }
+    plim__region_reads(g, &g->node[r->node], k, &claim->axis[r->axis0], &need);
+    const bool behind = i < writer && (p->n_cut == 0 || w->post);
+    const bool alone = p->n_cut == 0 || w->depth == 0 || inside(&need, &written);
+    PLIM_FAIL_IF(!behind || !alone, err, PLIM_E_PLAN, "I9: node %u reads the state '%s' that node %u overwrites", r->node, g->value[g->node[r->node].in[k]].name,
+                 w->node);
     return PLIM_OK;
 }
 
+/* I9: a state is overwritten when nobody needs it any more: inside one pass, by a node that runs after its readers and, where the loops turn on, overwrites
+ * no other part than they read in the same trip. */
 static plim_status check_states_in(const plim_plan *plan, const plim__pass *p, const plim__ranges *claim, plim_error *err)
 {
     const plim_graph *g = plan->graph;
-    uint32_t *replaces = index_states(plan, err);
-    plim_status status = replaces ? PLIM_OK : PLIM_E_NOMEM;
-    for (uint32_t i = 0; i < p->n_nodes && status == PLIM_OK && g->n_states > 0; i++)
-        for (uint32_t j = 0; j < g->node[p->node[i].node].n_out && status == PLIM_OK; j++) {
+    uint32_t *replaces = index_states(plan, err), *writer = plim__new(&plan->alloc, g->n_values, sizeof *writer, err); /* of a state, by its value */
+    plim_status status = replaces && writer ? PLIM_OK : PLIM_E_NOMEM;
+    if (status == PLIM_OK) memset(writer, 0xff, g->n_values * sizeof *writer);
+    for (uint32_t i = 0; i < p->n_nodes && status == PLIM_OK; i++)
+        for (uint32_t j = 0; j < g->node[p->node[i].node].n_out; j++) {
             const uint32_t state = replaces[g->node[p->node[i].node].out[j]];
-            if (state != PLIM__NONE) status = check_state_readers(plan, p, i, j, g->state[state].in, claim, err);
+            if (state != PLIM__NONE) writer[g->state[state].in] = i;
         }
+    for (uint32_t i = 0; i < p->n_nodes && status == PLIM_OK; i++) {
+        const plim__node *node = &g->node[p->node[i].node];
+        for (uint32_t k = 0; k < node->n_in && status == PLIM_OK; k++) {
+            const uint32_t w = writer[node->in[k]];
+            if (w == PLIM__NONE || w == i) continue;
+            uint32_t out = 0;
+            while (replaces[g->node[p->node[w].node].out[out]] == PLIM__NONE || g->state[replaces[g->node[p->node[w].node].out[out]]].in != node->in[k]) out++;
+            status = check_state_reader(plan, p, i, k, w, out, claim, err);
+        }
+    }
     plim__free(&plan->alloc, replaces);
+    plim__free(&plan->alloc, writer);
     return status;
 }
 

@@ -4,6 +4,7 @@
 #include "plan/cost.h"
 #include "core/size.h"
 
+#define TOUCH_RATE 1.5e9     /* bytes of fresh memory per second */
 #define WORK_RATE 2.0e9      /* simple f32 operations per second and thread, memory traffic included */
 
 static double trips_inside(const plim__pass *p, uint32_t depth)
@@ -19,6 +20,11 @@ static double node_work(const plim_graph *g, const plim__pnode *n, const plim__r
     for (uint32_t a = 0; a < n->axes.n; a++) points *= (double)plim__range_len(axis[a]);
     const plim__op_row *row = plim__op_row_of(g->node[n->node].op);
     return points * (row->work ? row->work(g, &g->node[n->node]) : 1);
+}
+
+double plim__touch_seconds(const plim_graph *g, uint64_t bytes)
+{
+    return g->n_states > 0 ? 0 : (double)bytes / TOUCH_RATE;
 }
 
 double plim__node_seconds(const plim_plan *plan, uint32_t i)
@@ -59,5 +65,5 @@ void plim__pass_cost(plim__measure *m, const plim_plan *plan, const plim__pass *
     m->read_bytes = (uint64_t)reads;
     m->write_bytes = (uint64_t)writes;
     m->requests = (uint64_t)requests;
-    m->seconds = (disk > compute ? disk : compute) + fill + compute / trips_inside(p, p->n_cut) + steps * PLIM__STEP_SECONDS + (double)m->peak / PLIM__TOUCH_RATE;
+    m->seconds = (disk > compute ? disk : compute) + fill + compute / trips_inside(p, p->n_cut) + steps * PLIM__STEP_SECONDS + plim__touch_seconds(plan->graph, m->peak);
 }

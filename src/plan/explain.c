@@ -1,6 +1,7 @@
 /* What the plan does, in words and numbers: the facts that reports show, and the schedule as text. */
 #include "plan/plan.h"
 #include "core/dtype.h"
+#include "plan/cost.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -64,9 +65,71 @@ static void name_loop(const plim_plan *plan, const plim__pass *p, uint32_t loop,
     }
 }
 
-static void explain_moves(plim_plan *plan)
+/* What was done for a value to be away for a while, over all passes. */
+typedef struct away {
+    uint32_t times; /* that it came back */
+    double seconds;
+    bool spilled;
+} away;
+
+static void note_away(const plim_plan *plan, const plim__pass *p, away *values, double *remake)
+{
+    const plim_graph *g = plan->graph;
+    for (uint32_t i = 0; i < p->n_values; i++) {
+        const plim__pvalue *v = &p->value[i];
+        away *x = &values[v->value];
+        const double bytes = (double)g->value[v->value].bytes;
+        if (v->producer == PLIM__NONE && v->role == PLIM__ROLE_READ && plan->file[v->file].kind == PLIM__FILE_SPILL) {
+            x->times++;
+            x->seconds += bytes / PLIM__READ_RATE;
+        } else if (v->spill) {
+            x->spilled = true;
+            x->seconds += bytes / PLIM__WRITE_RATE;
+        } else if (v->again && v->role != PLIM__ROLE_PRIVATE) {
+            x->times++;
+            x->seconds += plim__node_seconds(plan, p->node[v->producer].node);
+        }
+        if (v->again && g->value[v->value].out == 0) *remake += plim__node_seconds(plan, p->node[v->producer].node);
+    }
+}
+
+/* The largest values that are made again or put away, as far as there is room, and what is left of each kind as one. */
+static void explain_away(plim_plan *plan, away *values, double remake)
+{
+    const plim_graph *g = plan->graph;
+    plim_facts *f = &plan->facts;
+    while (f->n_moves < PLIM_MAX_MOVES - 2) {
+        uint32_t best = PLIM__NONE;
+        for (uint32_t v = 0; v < g->n_values; v++)
+            if ((values[v].times || values[v].spilled) && (best == PLIM__NONE || g->value[v].bytes > g->value[best].bytes)) best = v;
+        if (best == PLIM__NONE) break;
+        away *x = &values[best];
+        add_move(f, x->spilled ? "spill" : "recompute", x->times, g->value[best].bytes, x->seconds, "%s", name_of(g, best));
+        if (!x->spilled) remake -= x->seconds;
+        *x = (away){0};
+    }
+    for (int spilled = 0; spilled < 2; spilled++) {
+        uint64_t times = 0, bytes = 0;
+        uint32_t n = 0;
+        double seconds = spilled ? 0 : remake;
+        for (uint32_t v = 0; v < g->n_values; v++) {
+            const away *x = &values[v];
+            if ((!x->times && !x->spilled) || x->spilled != spilled) continue;
+            n++;
+            times += x->times;
+            bytes += g->value[v].bytes;
+            if (spilled) seconds += x->seconds;
+        }
+        if (n > 0) add_move(f, spilled ? "spill" : "recompute", times, bytes, seconds, "%u smaller values", n);
+    }
+}
+
+static plim_status explain_moves(plim_plan *plan, plim_error *err)
 {
     plim_facts *f = &plan->facts;
+    double remake = 0;
+    away *values = plim__new(&plan->alloc, plan->graph->n_values, sizeof *values, err);
+    if (!values) return PLIM_E_NOMEM;
     for (uint32_t i = 0; i < plan->n_passes; i++) {
         const plim__pass *p = &plan->pass[i];
         for (uint32_t l = 0; l < p->n_cut; l++) {
@@ -74,11 +137,11 @@ static void explain_moves(plim_plan *plan)
             name_loop(plan, p, l, what, sizeof what);
             add_move(f, "split", (uint64_t)plim__loop_trips(&p->loop[l]), l == 0 ? saved_by(plan, p) : 0, 0, "%s, pass %u", what, i + 1);
         }
-        for (uint32_t v = 0; v < p->n_values; v++)
-            if (p->value[v].spill)
-                add_move(f, "spill", 1, plan->graph->value[p->value[v].value].bytes, (double)plan->graph->value[p->value[v].value].bytes / 1e9, "%s, pass %u",
-                         name_of(plan->graph, p->value[v].value), i + 1);
+        note_away(plan, p, values, &remake);
     }
+    explain_away(plan, values, remake);
+    plim__free(&plan->alloc, values);
+    return PLIM_OK;
 }
 
 static const char *why_of(const plim__pass *p, const plim__slot *s)
@@ -98,21 +161,31 @@ static const char *why_of(const plim__pass *p, const plim__slot *s)
     return "kept whole for a later pass or as a result";
 }
 
-/* The step with the most bytes alive, and what is alive there, largest first. */
-static void explain_peak(plim_plan *plan)
+/* The first step with the most bytes alive. */
+static plim_status find_peak(const plim_plan *plan, uint32_t *peak, plim_error *err)
+{
+    uint64_t *change = plim__new(&plan->alloc, (uint64_t)plan->n_steps + 1, sizeof *change, err), live = 0, most = 0; /* changes wrap, their sums do not */
+    if (!change) return PLIM_E_NOMEM;
+    for (uint32_t i = 0; i < plan->n_slots; i++) {
+        const plim__slot *s = &plan->slot[i];
+        change[s->first] += s->bytes * s->copies;
+        change[s->last + 1] -= s->bytes * s->copies;
+    }
+    *peak = 0;
+    for (uint32_t t = 0; t < plan->n_steps; t++) {
+        live += change[t];
+        if (live <= most) continue;
+        most = live;
+        *peak = t;
+    }
+    plim__free(&plan->alloc, change);
+    return PLIM_OK;
+}
+
+/* What is alive at the peak, largest first. */
+static void explain_peak(plim_plan *plan, uint32_t peak)
 {
     plim_facts *f = &plan->facts;
-    uint64_t most = 0;
-    uint32_t peak = 0;
-    for (uint32_t t = 0; t < plan->n_steps; t++) {
-        uint64_t live = 0;
-        for (uint32_t i = 0; i < plan->n_slots; i++)
-            if (plan->slot[i].first <= t && t <= plan->slot[i].last) live += plan->slot[i].bytes * plan->slot[i].copies;
-        if (live > most) {
-            most = live;
-            peak = t;
-        }
-    }
     uint32_t q = 0;
     while (q + 1 < plan->n_passes && plan->pass[q + 1].time0 <= peak) q++;
     if (plan->n_passes == 0) return;
@@ -161,7 +234,7 @@ static uint32_t count_passes(const plim_plan *plan)
     return passes;
 }
 
-void plim__plan_explain(plim_plan *plan)
+plim_status plim__plan_explain(plim_plan *plan, plim_error *err)
 {
     plim_facts *f = &plan->facts;
     f->n_moves = f->n_peak = 0;
@@ -173,8 +246,11 @@ void plim__plan_explain(plim_plan *plan)
         f->planned_seconds += plan->pass[i].seconds;
     }
     f->passes = count_passes(plan);
-    explain_moves(plan);
-    explain_peak(plan);
+    uint32_t peak;
+    PLIM_TRY(explain_moves(plan, err));
+    PLIM_TRY(find_peak(plan, &peak, err));
+    explain_peak(plan, peak);
+    return PLIM_OK;
 }
 
 /* ---------------------------------------------------------------------------------------------------- dump */

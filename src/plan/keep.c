@@ -50,14 +50,11 @@ static bool readable(const sim *s, uint32_t v) { return s->u->maker[v] == PLIM__
 
 static double read_seconds(const sim *s, uint32_t v) { return (double)s->u->bytes[v] / PLIM__READ_RATE + PLIM__REQUEST_SECONDS; }
 
-/* A result that is asked for in memory stays there. */
-static bool stays(const sim *s, uint32_t v) { return s->plan->is_output[v] && s->plan->write_file[v] == PLIM__NONE; }
-
 static void enter(sim *s, uint32_t v, uint32_t instance)
 {
     s->instance[v] = instance;
     s->live += s->u->bytes[v];
-    if (s->u->bytes[v] < s->limit / FINE || stays(s, v)) return;
+    if (s->u->bytes[v] < s->limit / FINE || s->u->stays[v]) return;
     s->where[v] = s->n_resident;
     s->resident[s->n_resident++] = v;
 }
@@ -90,7 +87,7 @@ static void leave(sim *s, uint32_t v)
 
 static void leave_unless_needed(sim *s, uint32_t v)
 {
-    if (!needed_later(s, v) && s->pins[v] == 0 && !stays(s, v)) leave(s, v);
+    if (!needed_later(s, v) && s->pins[v] == 0 && !s->u->stays[v]) leave(s, v);
 }
 
 /* What it costs to let v go and to bring it back. @param spill  set to whether it goes to a file */
@@ -277,7 +274,7 @@ static plim_status run_task(sim *s, uint32_t i)
         enter(s, v, s->local[v]);
         if (s->plan->write_file[v] != PLIM__NONE) s->disk += (double)u->bytes[v] / PLIM__WRITE_RATE + PLIM__REQUEST_SECONDS;
         if (state != PLIM__NONE) s->gone[s->g->state[state].in] = true;
-        if (needed_later(s, v) || stays(s, v)) continue;
+        if (needed_later(s, v) || s->u->stays[v]) continue;
         s->pins[v]++;
         s->leaving[s->n_leaving++] = v;
     }
@@ -357,7 +354,7 @@ plim_status plim__keep(plim__schedule *out, bool *fits, const plim_plan *plan, c
     }
     for (s.now = 0; s.now < u->n && status == PLIM_OK && s.fits; s.now++) status = run_task(&s, order[s.now]);
     *fits = status == PLIM_OK && s.fits;
-    out->seconds = s.compute + s.disk + (out->n_items + out->n_instances) * PLIM__STEP_SECONDS + (double)out->peak / PLIM__TOUCH_RATE;
+    out->seconds = s.compute + s.disk + (out->n_items + out->n_instances) * PLIM__STEP_SECONDS + plim__touch_seconds(s.g, out->peak);
     free_sim(&s);
     if (!*fits) plim__schedule_free(out, &plan->alloc);
     return status;

@@ -1,27 +1,27 @@
 #include "plan/labels.h"
 
+#include <math.h>
 #include <string.h>
 
-plim_status plim__labels_new(plim__labels *l, const plim_graph *g, const plim__alloc *a, plim_error *err)
+plim_status plim__labels_new(plim__labels *l, const plim_graph *g, const plim__nests *nest, const plim__alloc *a, plim_error *err)
 {
-    *l = (plim__labels){0};
+    *l = (plim__labels){.nest = nest};
     l->axis = plim__new(a, g->n_nodes, sizeof *l->axis, err);
     l->dim = plim__new(a, g->n_values, sizeof *l->dim, err);
-    const plim_status status = l->axis && l->dim ? plim__nests_new(&l->nest, g, a, err) : PLIM_E_NOMEM;
-    if (status != PLIM_OK) plim__labels_free(l, a);
-    return status;
+    if (l->axis && l->dim) return PLIM_OK;
+    plim__labels_free(l, a);
+    return PLIM_E_NOMEM;
 }
 
 void plim__labels_free(plim__labels *l, const plim__alloc *a)
 {
     plim__free(a, l->axis);
     plim__free(a, l->dim);
-    plim__nests_free(&l->nest, a);
     *l = (plim__labels){0};
 }
 
-/* The value whose dimensions become the loops: the largest on a file, unless something between is far larger (an outer product). */
-static uint32_t pick_driver(const plim_graph *g, const bool *active, const bool *on_file, const bool *is_state)
+/* The largest value that an active node touches. @param files  how many times larger one counts that is a stream: on a file, and no state */
+static uint32_t pick_driver(const plim_graph *g, const bool *active, const bool *on_file, const bool *is_state, double files)
 {
     uint32_t best = PLIM__NONE;
     double best_score = -1;
@@ -30,7 +30,7 @@ static uint32_t pick_driver(const plim_graph *g, const bool *active, const bool 
         const plim__node *n = &g->node[i];
         for (uint32_t k = 0; k < n->n_in + n->n_out; k++) {
             const uint32_t v = k < n->n_in ? n->in[k] : n->out[k - n->n_in];
-            const double score = (double)g->value[v].bytes * (on_file[v] && !(is_state && is_state[v]) ? 16 : 1);
+            const double score = (double)g->value[v].bytes * (on_file[v] && !(is_state && is_state[v]) ? files : 1);
             if (score > best_score) {
                 best_score = score;
                 best = v;
@@ -66,12 +66,12 @@ static bool label_dim(int8_t *dim, const plim_shape *s, uint32_t d, int label)
 static bool spread_node(plim__labels *l, const plim_graph *g, uint32_t i)
 {
     const plim__node *n = &g->node[i];
-    const plim__axes *axes = &l->nest.axes[i];
+    const plim__axes *axes = &l->nest->axes[i];
     bool changed = false;
     for (int to_axis = 1; to_axis >= 0; to_axis--) { /* first from the dimensions to the axes, then back */
         for (uint32_t k = 0; k < n->n_in; k++) {
             const plim_shape *s = &g->value[n->in[k]].shape;
-            const plim__index *index = plim__nest_reads(&l->nest, g, i, k);
+            const plim__index *index = plim__nest_reads(l->nest, i, k);
             for (uint32_t d = 0; d < s->rank; d++) {
                 if (index[d].axis < 0) continue;
                 int8_t *axis = l->axis[i], *dim = l->dim[n->in[k]];
@@ -107,7 +107,7 @@ static bool label_rest(plim__labels *l, const plim_graph *g, const bool *active)
 {
     for (uint32_t i = 0; i < g->n_nodes && l->n < PLIM__MAX_LOOPS; i++) {
         if (!active[i]) continue;
-        const plim__axes *axes = &l->nest.axes[i];
+        const plim__axes *axes = &l->nest->axes[i];
         bool some = false;
         for (uint32_t a = 0; a < axes->n; a++) some |= l->axis[i][a] >= 0;
         if (!some) continue;
@@ -141,13 +141,12 @@ static void weigh(plim__labels *l, const plim_graph *g, const bool *on_file)
     }
 }
 
-void plim__labels_spread(plim__labels *l, const plim_graph *g, const bool *active, const bool *on_file, const bool *is_state)
+/* Numbers the driver's dimensions, and spreads the numbers. */
+static void spread_from(plim__labels *l, const plim_graph *g, const bool *active, uint32_t driver)
 {
     memset(l->axis, -1, g->n_nodes * sizeof *l->axis);
     memset(l->dim, -1, g->n_values * sizeof *l->dim);
     l->n = 0;
-    const uint32_t driver = pick_driver(g, active, on_file, is_state);
-    if (driver == PLIM__NONE) return;
     const plim_shape *s = &g->value[driver].shape;
     for (uint32_t d = 0; d < s->rank; d++) {
         if (s->dim[d] <= 1) continue;
@@ -156,5 +155,34 @@ void plim__labels_spread(plim__labels *l, const plim_graph *g, const bool *activ
     }
     do spread_all(l, g, active);
     while (label_rest(l, g, active));
+}
+
+/* How finely the labels could cut everything: bytes, by how often each could be halved. */
+static double reach(const plim__labels *l, const plim_graph *g)
+{
+    double sum = 0;
+    for (uint32_t v = 0; v < g->n_values; v++)
+        for (uint32_t d = 0; d < g->value[v].shape.rank; d++)
+            if (l->dim[v][d] >= 0) sum += (double)g->value[v].bytes * log2((double)g->value[v].shape.dim[d]);
+    return sum;
+}
+
+/* The loops are the dimensions of the largest value on a file, unless something between is far larger (an outer product), or the largest value of all
+ * reaches further: weights lie in files too, but their dimensions are not those of what streams through. */
+void plim__labels_spread(plim__labels *l, const plim_graph *g, const bool *active, const bool *on_file, const bool *is_state)
+{
+    const uint32_t driver = pick_driver(g, active, on_file, is_state, 16), largest = pick_driver(g, active, on_file, is_state, 1);
+    l->n = 0;
+    if (driver == PLIM__NONE) {
+        memset(l->axis, -1, g->n_nodes * sizeof *l->axis);
+        memset(l->dim, -1, g->n_values * sizeof *l->dim);
+        return;
+    }
+    spread_from(l, g, active, driver);
+    if (largest != driver) {
+        const double before = reach(l, g);
+        spread_from(l, g, active, largest);
+        if (reach(l, g) <= before) spread_from(l, g, active, driver);
+    }
     weigh(l, g, on_file);
 }

@@ -12,10 +12,11 @@ typedef struct plim__labels {
     double weight[PLIM__MAX_LOOPS]; /* bytes between neighbours in the largest file that has the label: outer loops first */
     int8_t (*axis)[PLIM__MAX_AXES]; /* [n_nodes] label of each axis of each node, -1: none */
     int8_t (*dim)[PLIM_MAX_RANK];   /* [n_values] */
-    plim__nests nest;
+    const plim__nests *nest;
 } plim__labels;
 
-plim_status plim__labels_new(plim__labels *l, const plim_graph *g, const plim__alloc *a, plim_error *err);
+/** @param nest  of the graph; must outlive the labels */
+plim_status plim__labels_new(plim__labels *l, const plim_graph *g, const plim__nests *nest, const plim__alloc *a, plim_error *err);
 void plim__labels_free(plim__labels *l, const plim__alloc *a);
 /** Labels the nodes with active[node] set, from the largest value that they touch. Extents of 1 get no label.
  *  @param on_file  per value: it is read from, or goes to, a file (preferred as the driver)

@@ -121,8 +121,7 @@ static void find_rounding(plim__measure *m, const plim_graph *g, const plim__pas
                 note_rounding(&r, n->axes.axis[a].extent, moving & 1u << n->bind[a]);
         for (uint32_t k = 0; k < node->n_in; k++) {
             const plim_shape *s = &plim__in(g, node, k)->shape;
-            plim__index index[PLIM_MAX_RANK];
-            plim__op_row_of(node->op)->reads(g, node, k, index);
+            const plim__index *index = plim__nest_reads(p->nest, n->node, k);
             for (uint32_t d = 0; d < s->rank; d++)
                 if (index[d].axis >= 0 && index[d].div > 1) note_rounding(&r, s->dim[d], moving & n->moved_by[index[d].axis]);
         }

@@ -6,7 +6,8 @@
 
 typedef struct plim__nests {
     plim__axes *axes;   /* [n_nodes] */
-    uint32_t *read0;    /* [n_nodes] where the index expressions of a node's inputs begin, one per dimension */
+    uint32_t *in0;      /* [n_nodes] where its inputs begin in read0 */
+    uint32_t *read0;    /* per input of a node: where its index expressions begin, one per dimension */
     plim__index *index;
 } plim__nests;
 
@@ -14,11 +15,6 @@ plim_status plim__nests_new(plim__nests *n, const plim_graph *g, const plim__all
 void plim__nests_free(plim__nests *n, const plim__alloc *a);
 
 /** How node i indexes the dimensions of its input k. */
-static inline const plim__index *plim__nest_reads(const plim__nests *n, const plim_graph *g, uint32_t i, uint32_t k)
-{
-    uint32_t at = n->read0[i];
-    for (uint32_t j = 0; j < k; j++) at += g->value[g->node[i].in[j]].shape.rank;
-    return &n->index[at];
-}
+static inline const plim__index *plim__nest_reads(const plim__nests *n, uint32_t i, uint32_t k) { return &n->index[n->read0[n->in0[i] + k]]; }
 
 #endif

@@ -213,8 +213,7 @@ static plim_status fill_plan(plim_plan *plan, plim_error *err)
     plan->facts.planned_peak_bytes = plan->facts.baseline_bytes + plan->facts.extras_bytes + plan->arena_bytes;
     plan->facts.reserve_bytes = budget_for(plan, plan->arena_bytes, tmpfs) - plan->facts.planned_peak_bytes;
     PLIM_TRY(plim__plan_check(plan, err));
-    plim__plan_explain(plan);
-    return PLIM_OK;
+    return plim__plan_explain(plan, err);
 }
 
 /* What is asked of the graph again and again. */
@@ -245,7 +244,7 @@ static plim_status index_graph(plim_plan *plan, plim_error *err)
     for (uint32_t v = 0; v < g->n_values; v++) plan->use0[v + 2] += plan->use0[v + 1];
     for (uint32_t i = 0; i < g->n_nodes; i++)
         for (uint32_t k = 0; k < g->node[i].n_in; k++) plan->use[plan->use0[g->node[i].in[k] + 1]++] = i;
-    return PLIM_OK;
+    return plim__nests_new(&plan->nest, g, a, err);
 }
 
 static plim_status new_plan(plim_plan **out, const plim_graph *g, const plim_settings *set, const plim__os *os, const plim__preference *prefer,
@@ -299,6 +298,7 @@ void plim__plan_drop(plim_plan *plan)
     plim__free(&a, plan->slot);
     plim__free(&a, plan->file);
     plim__free(&a, plan->home);
+    plim__nests_free(&plan->nest, &a);
     plim__free(&a, plan->use0);
     plim__free(&a, plan->use);
     plim__free(&a, plan->write_file);

@@ -24,6 +24,7 @@
 
 #include "graph/op.h"
 #include "io/io.h"
+#include "plan/nests.h"
 
 #define PLIM__MAX_LOOPS 8
 
@@ -123,6 +124,7 @@ typedef struct plim__pass {
     uint32_t *operand;   uint32_t n_operands;
     plim__stage *stage;  uint32_t n_stages;
     plim__step *step;    uint32_t n_steps; /* pre and body by depth, then post by falling depth */
+    const plim__nests *nest; /* the plan's */
     uint32_t n_axes;     /* length of the flat array of ranges */
     uint32_t time0;      /* number of its first step on the plan's time line */
     double seconds;      /* estimated */
@@ -185,6 +187,7 @@ struct plim_plan {
     plim__slot *slot;  uint32_t n_slots, cap_slots;
     plim__file *file;  uint32_t n_files, cap_files;
     plim__home *home;  /* one per value of the graph */
+    plim__nests nest;      /* of the graph */
     uint32_t *use0, *use;  /* nodes that read value v: use[use0[v]] up to before use[use0[v + 1]], in order */
     uint32_t *write_file;  /* per value: the file that it is written to, or PLIM__NONE */
     bool *is_output;       /* per value: an output of the program, or what takes the place of a state */
@@ -227,7 +230,7 @@ plim_status plim__plan_new_by(plim_plan **out, const plim_graph *g, const plim_s
                               const plim__preference *prefer, plim_error *err);
 void plim__plan_drop(plim_plan *plan);
 plim_status plim__plan_check(const plim_plan *plan, plim_error *err); /* check.c */
-void plim__plan_explain(plim_plan *plan);                            /* explain.c */
+plim_status plim__plan_explain(plim_plan *plan, plim_error *err);    /* explain.c */
 void plim__pass_free(const plim__alloc *a, plim__pass *p);
 
 #endif

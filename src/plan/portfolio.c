@@ -3,15 +3,17 @@
 #include "plan/cost.h"
 #include "plan/keep.h"
 #include "plan/search.h"
+#include "plan/task_order.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define KEPT_STEP 1.1892 /* between limits for what is kept: four to the octave */
-#define PASSES_STEP 1.4142
+#define PASSES_STEP 2.0
 #define MANY_NODES 256   /* programs with more are not searched pass by pass for every arena */
 #define FLOOR_ROUNDS 8
+#define ORDER_STATES 50000 /* sets of tasks that the exact search for an order may look at: about 25 ms */
 
 typedef enum kind {
     KEPT,      /* uncut, inside a limit */
@@ -28,7 +30,7 @@ typedef struct recipe {
     int io;
     plim__candidate pass;
     uint64_t least;  /* the arena is no smaller than this */
-    double seconds;
+    double seconds;  /* it takes no less than this */
     uint32_t number; /* breaks ties */
 } recipe;
 
@@ -160,6 +162,8 @@ static plim_status add_kept(plim__portfolio *f)
 
 /* ---------------------------------------------------------------------------------------- passes with loops */
 
+static bool searched_by_pass(const plim__portfolio *f) { return f->plan->graph->n_nodes <= MANY_NODES || !f->order; }
+
 static plim_status note(void *ctx, const plim__search *s, const plim__candidate *c, uint64_t peak, double seconds)
 {
     plim__portfolio *f = ctx;
@@ -178,13 +182,11 @@ static plim_status add_one_pass(plim__portfolio *f)
         f->plan->read_copies = f->plan->write_copies = f->rings;
         plim__plan_io(f->plan, f->io);
         status = plim__search_restart(&f->s);
-        if (status == PLIM_OK) status = plim__search_complete(&f->s);
+        if (status == PLIM_OK) status = plim__search_complete(&f->s, variant == 0 ? 1 : searched_by_pass(f) ? 3 : 2);
     }
     f->s.note = NULL;
     return status;
 }
-
-static bool searched_by_pass(const plim__portfolio *f) { return f->plan->graph->n_nodes <= MANY_NODES || !f->order; }
 
 static plim_status add_passes(plim__portfolio *f)
 {
@@ -238,6 +240,25 @@ static plim_status plan_quickly(plim__portfolio *f, bool *fits)
     return PLIM_OK;
 }
 
+/* Recipes come by what they take at least: a plan that was looked at tile by tile may take longer, so the next ones are made too, until none can be
+ * faster than the best. */
+static plim_status make_best(plim__portfolio *f, bool *fits)
+{
+    const recipe *best = NULL, *last = NULL;
+    double least = INFINITY;
+    for (const recipe *r = f->recipe; r < f->recipe + f->n_recipes && r->seconds < least; r++) {
+        bool made;
+        if (r->least > f->arena_max) continue;
+        PLIM_TRY(make(f, r, &made));
+        last = r;
+        if (!made || f->plan->arena_bytes > f->arena_max || plan_seconds(f->plan) >= least) continue;
+        least = plan_seconds(f->plan);
+        best = r;
+    }
+    *fits = best;
+    return best && best != last ? make(f, best, fits) : PLIM_OK;
+}
+
 plim_status plim__portfolio_plan(plim__portfolio *f, uint64_t arena_max, bool *fits)
 {
     *fits = false;
@@ -247,12 +268,32 @@ plim_status plim__portfolio_plan(plim__portfolio *f, uint64_t arena_max, bool *f
     PLIM_TRY(add_one_pass(f));
     PLIM_TRY(add_passes(f));
     qsort(f->recipe, f->n_recipes, sizeof *f->recipe, faster);
-    for (uint32_t i = 0; i < f->n_recipes && !*fits; i++) {
-        if (f->recipe[i].least > arena_max) continue;
-        PLIM_TRY(make(f, &f->recipe[i], fits));
-        *fits = *fits && f->plan->arena_bytes <= arena_max;
+    return make_best(f, fits);
+}
+
+/* The order with the least peak, or one that runs early whatever frees more than it makes: updates of parameters, behind each other at the end, add
+ * nothing to the peak of a program, but their gradients are in the way of everything when memory is short. What is faster then decides. */
+static plim_status choose_order(plim__portfolio *f)
+{
+    const plim__alloc *a = &f->plan->alloc;
+    uint64_t states = ORDER_STATES, whole;
+    bool proven, fits;
+    f->order = plim__new(a, f->tasks.n, sizeof *f->order, f->err);
+    uint32_t *other = plim__new(a, f->tasks.n, sizeof *other, f->err);
+    plim_status status = f->order && other ? PLIM_OK : PLIM_E_NOMEM;
+    if (status == PLIM_OK) status = plim__order_tasks_within(f->order, &whole, &proven, &states, &f->tasks, a, f->err);
+    if (status == PLIM_OK) status = plim__order_list(other, PLIM__LIST_MIXED, &f->tasks, a, f->err);
+    double seconds[2] = {INFINITY, INFINITY};
+    for (int i = 0; i < 2 && status == PLIM_OK; i++) {
+        const uint64_t limit = (uint64_t)sqrt((double)largest_task(&f->tasks) * (double)whole);
+        plim__schedule schedule;
+        status = plim__keep(&schedule, &fits, f->plan, &f->tasks, i == 0 ? f->order : other, limit, f->err);
+        if (status == PLIM_OK && fits) seconds[i] = schedule.seconds;
+        if (status == PLIM_OK) plim__schedule_free(&schedule, a);
     }
-    return PLIM_OK;
+    if (status == PLIM_OK && seconds[1] < seconds[0]) memcpy(f->order, other, f->tasks.n * sizeof *other);
+    plim__free(a, other);
+    return status;
 }
 
 /* The uncut pass, and what follows from it, where the program can be run so. */
@@ -266,9 +307,7 @@ static plim_status open_uncut(plim__portfolio *f)
     PLIM_TRY(status);
     PLIM_TRY(plim__pass_measure(&f->s.m, f->plan, &f->uncut, 0, true, f->err));
     PLIM_TRY(plim__tasks_new(&f->tasks, f->plan, &f->uncut, &f->s.m, f->s.work, f->err));
-    f->order = plim__new(&f->plan->alloc, f->tasks.n, sizeof *f->order, f->err);
-    if (!f->order) return PLIM_E_NOMEM;
-    for (uint32_t i = 0; i < f->tasks.n; i++) f->order[i] = i;
+    PLIM_TRY(choose_order(f));
     return find_kept_floor(f);
 }
 

@@ -74,8 +74,11 @@ static void push_demands(const plim_graph *g, const plim__pass *p, const plim__p
     plim__range part[PLIM__MAX_AXES];
     if (!part_or_next(n, axis, part)) return;
     for (uint32_t k = 0; k < node->n_in; k++) {
+        const plim_shape *s = &g->value[node->in[k]].shape;
+        const plim__index *index = plim__nest_reads(p->nest, n->node, k);
         plim__region need;
-        plim__region_reads(g, node, k, part, &need);
+        need.rank = s->rank;
+        for (uint32_t d = 0; d < s->rank; d++) need.dim[d] = plim__index_range(&index[d], part, s->dim[d]);
         demand(&region[p->operand[n->in0 + k]], &need);
     }
 }

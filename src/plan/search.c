@@ -60,7 +60,7 @@ static void make_order(const plim__search *s, uint32_t cut, bool sums_inside, ui
         if (cut & (1u << l)) key[l] += 1e30;
         bool reduced = false;
         for (uint32_t i = 0; i < g->n_nodes && sums_inside; i++) {
-            const plim__axes *axes = &s->labels.nest.axes[i];
+            const plim__axes *axes = &s->labels.nest->axes[i];
             if (!s->f.active[i]) continue;
             for (uint32_t a = 0; a < axes->n; a++) reduced |= s->labels.axis[i][a] == (int)l && plim__axis_reduces(axes->axis[a].kind);
         }
@@ -193,7 +193,8 @@ static plim_status choose_pass(plim__search *s, plim__candidate *best)
     const uint64_t carried = carried_bytes(s);
     const uint32_t n = s->labels.n, all = (1u << n) - 1;
     beam last = {.n = 1}; /* the empty set */
-    for (int size = 0; size <= 3; size++) {
+    const int fewest = s->complete && s->plan->thorough ? 1 : 0; /* everything uncut has recipes of its own */
+    for (int size = fewest; size <= 3; size++) {
         if (size >= 2 && best->found && !s->plan->prefer && !s->smallest) break; /* more loops only where fewer do not fit */
         beam now = {0};
         for (uint32_t cut = 0; cut <= all; cut++) {
@@ -344,7 +345,7 @@ static plim_status new_tables(plim__search *s)
     s->work = plim__new(a, g->n_nodes, sizeof *s->work, s->err);
     if (!s->f.active || !s->f.on_file || !s->here || !s->work) return PLIM_E_NOMEM;
     for (uint32_t i = 0; i < g->n_nodes; i++) s->work[i] = plim__node_seconds(s->plan, i);
-    return plim__labels_new(&s->labels, g, a, s->err);
+    return plim__labels_new(&s->labels, g, &s->plan->nest, a, s->err);
 }
 
 plim_status plim__search_new(plim__search *s, plim_plan *plan, plim_error *err)
@@ -414,14 +415,39 @@ plim_status plim__search_passes(plim__search *s, uint64_t arena_max, bool *fits)
     return PLIM_OK;
 }
 
-plim_status plim__search_complete(plim__search *s)
+/* Cuts of `size` loops: all of them with the least tiles, then the best with every size of tile. */
+static plim_status note_cuts(plim__search *s, int size, const beam *last, beam *now)
 {
     plim__candidate best = {0};
+    *now = (beam){0};
+    for (uint32_t cut = 0; cut < 1u << s->labels.n; cut++) {
+        if (__builtin_popcount(cut) != size || !beam_reaches(last, cut)) continue;
+        uint64_t least = UINT64_MAX;
+        s->smallest = true;
+        PLIM_TRY(try_cut(s, cut, size > 1, 0, &best, &least));
+        s->smallest = false;
+        beam_add(now, cut, least);
+    }
+    for (uint32_t i = 0; i < now->n && i < (uint32_t)BEAM >> (size > 1 ? size - 1 : 0); i++) {
+        uint64_t least = UINT64_MAX;
+        PLIM_TRY(try_cut(s, now->cut[i], false, 0, &best, &least));
+        if (size > 1) PLIM_TRY(try_cut(s, now->cut[i], true, 0, &best, &least));
+    }
+    return PLIM_OK;
+}
+
+plim_status plim__search_complete(plim__search *s, int most_loops)
+{
+    beam last = {.n = 1}, now; /* the empty set */
     s->complete = true;
     s->limit = UINT64_MAX;
     s->f.small = s->f.spill_above = UINT64_MAX;
-    const plim_status status = choose_pass(s, &best);
-    s->complete = false;
+    plim_status status = PLIM_OK;
+    for (int size = 1; size <= most_loops && status == PLIM_OK && last.n > 0; size++) {
+        status = note_cuts(s, size, &last, &now);
+        last = now;
+    }
+    s->complete = s->smallest = false;
     return status;
 }
 

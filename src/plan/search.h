@@ -45,8 +45,8 @@ plim_status plim__search_restart(plim__search *s);
 plim_status plim__search_passes(plim__search *s, uint64_t arena_max, bool *fits);
 /** A plan with a small peak, however slow. @param complete  everything in one pass: keeps nothing between passes */
 plim_status plim__search_small(plim__search *s, bool complete, bool *found);
-/** Measures the ways to do everything in one pass with loops, for the noter. After plim__search_restart. */
-plim_status plim__search_complete(plim__search *s);
+/** Measures ways to do everything in one pass with up to so many loops, for the noter. After plim__search_restart. */
+plim_status plim__search_complete(plim__search *s, int most_loops);
 
 /** Builds the pass of a candidate after plim__search_restart, and packs: a plan of one pass. */
 plim_status plim__search_one_pass(plim__search *s, const plim__candidate *c);

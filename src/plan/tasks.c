@@ -171,8 +171,10 @@ static plim_status new_tables(maker *k)
     u->remake_seconds = plim__new(a, values, sizeof *u->remake_seconds, k->err);
     k->seen = plim__new(a, values, sizeof *k->seen, k->err);
     k->wanted = plim__new(a, k->p->n_nodes, sizeof *k->wanted, k->err);
-    if (!u->extra || !u->seconds || !u->bytes || !u->maker || !u->remake_seconds || !k->seen || !k->wanted) return PLIM_E_NOMEM;
+    u->stays = plim__new(a, values, sizeof *u->stays, k->err);
+    if (!u->extra || !u->seconds || !u->bytes || !u->maker || !u->stays || !u->remake_seconds || !k->seen || !k->wanted) return PLIM_E_NOMEM;
     memset(u->maker, 0xff, values * sizeof *u->maker);
+    for (uint32_t v = 0; v < values; v++) u->stays[v] = k->plan->is_output[v] && k->plan->write_file[v] == PLIM__NONE;
     memset(k->seen, 0xff, values * sizeof *k->seen);
     PLIM_TRY(new_lists(&u->in, u->n, a, k->err));
     PLIM_TRY(new_lists(&u->out, u->n, a, k->err));
@@ -216,6 +218,7 @@ void plim__tasks_free(plim__tasks *u, const plim__alloc *a)
     plim__free(a, u->seconds);
     plim__free(a, u->bytes);
     plim__free(a, u->maker);
+    plim__free(a, u->stays);
     plim__free(a, u->remake_seconds);
     *u = (plim__tasks){0};
 }

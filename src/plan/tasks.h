@@ -1,5 +1,5 @@
 /* The stages of an uncut pass as a graph of their own: what each reads and makes, and what it takes to make one of its values again. Orders and
- * what is kept in memory are decided on it (order.c, keep.c). */
+ * what is kept in memory are decided on it (task_order.c, keep.c). */
 #ifndef PLIM_PLAN_TASKS_H
 #define PLIM_PLAN_TASKS_H
 
@@ -16,7 +16,7 @@ typedef struct plim__tasks {
     uint32_t n;
     uint64_t *extra;    /* [n] bytes beside inputs and outputs while it runs: private memory, scratch, accumulators of threads */
     double *seconds;    /* [n] */
-    plim__lists in;     /* per task: values from elsewhere, each once */
+    plim__lists in;     /* per task: values that it reads, each once; those that it makes itself, too, unless they stay inside it */
     plim__lists out;    /* per task: values that leave it */
     plim__lists after;  /* per task: tasks that it must come after for another reason than their values: they read a state that it overwrites */
     plim__lists uses;   /* per value: tasks that read it, rising */
@@ -25,6 +25,7 @@ typedef struct plim__tasks {
     double *remake_seconds; /* per value */
     uint64_t *bytes;    /* per value: in memory; 0 for constants and for what stays inside a task */
     uint32_t *maker;    /* per value: task, PLIM__NONE for what is read */
+    bool *stays;        /* per value: a result that remains in memory to the end; NULL: none does */
 } plim__tasks;
 
 /** @param p  uncut, built, and measured by `m`; must outlive the tasks

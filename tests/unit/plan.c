@@ -17,6 +17,7 @@ typedef struct fixture {
     faulty_os os;
     plim_graph *g;
     plim_plan *plan;
+    plim__nests nest; /* of graphs without a plan */
     plim__expr_result res[16];
     uint32_t n_res, x, w;
 } fixture;
@@ -65,6 +66,7 @@ static void set_up(fixture *f, const char *text, int64_t rows, int64_t cols, uin
 
 static void tear_down(fixture *f)
 {
+    plim__nests_free(&f->nest, &f->g->alloc);
     if (f->plan) plim__plan_drop(f->plan);
     plim__graph_free(&f->g);
 }
@@ -86,7 +88,9 @@ static void spread(fixture *f, plim__labels *l)
     assert_true(f->g->n_nodes <= 32 && f->g->n_values <= 32);
     for (uint32_t i = 0; i < f->g->n_nodes; i++) active[i] = true;
     for (uint32_t v = 0; v < f->g->n_values; v++) on_file[v] = f->g->value[v].kind == PLIM__VALUE_FILE;
-    assert_int_equal(plim__labels_new(l, f->g, &f->g->alloc, NULL), PLIM_OK);
+    plim__nests_free(&f->nest, &f->g->alloc);
+    assert_int_equal(plim__nests_new(&f->nest, f->g, &f->g->alloc, NULL), PLIM_OK);
+    assert_int_equal(plim__labels_new(l, f->g, &f->nest, &f->g->alloc, NULL), PLIM_OK);
     plim__labels_spread(l, f->g, active, on_file, NULL);
 }
 
@@ -185,7 +189,7 @@ static plim_status build(bench *b, fixture *f, const int64_t *tile)
     b->f = (plim__frontier){.active = b->active, .on_file = b->on_file, .small = 1 << 20, .spill_above = UINT64_MAX};
     plim__plan_clear(plan);
     assert_int_equal(plim__frontier_update(plan, &b->f), PLIM_OK);
-    assert_int_equal(plim__labels_new(&b->labels, f->g, &plan->alloc, NULL), PLIM_OK);
+    assert_int_equal(plim__labels_new(&b->labels, f->g, &plan->nest, &plan->alloc, NULL), PLIM_OK);
     plim__labels_spread(&b->labels, f->g, b->active, b->on_file, NULL);
     for (int cut_ones = 1; cut_ones >= 0; cut_ones--)
         for (uint32_t l = 0; l < b->labels.n; l++) {
