@@ -68,10 +68,17 @@ static double plan_seconds(const plim_plan *plan)
 /* Buffers of the engine for a pass without loops: whole arrays need few. */
 static int kept_io(uint64_t limit) { return limit < (256u << 20) ? 2 : 1; }
 
+/* The simulation asks which values have a file; those that the recipe before put away have theirs from that recipe alone. */
+static plim_status keep(plim__portfolio *f, uint64_t limit, plim__schedule *schedule, bool *fits)
+{
+    plim__plan_clear(f->plan);
+    return plim__keep(schedule, fits, f->plan, &f->tasks, f->order, limit, f->err);
+}
+
 static plim_status make_kept(plim__portfolio *f, uint64_t limit, bool *made)
 {
     plim__schedule schedule;
-    PLIM_TRY(plim__keep(&schedule, made, f->plan, &f->tasks, f->order, limit, f->err));
+    PLIM_TRY(keep(f, limit, &schedule, made));
     if (!*made) return PLIM_OK;
     f->plan->read_copies = f->plan->write_copies = 1;
     plim__plan_io(f->plan, kept_io(limit));
@@ -108,7 +115,7 @@ static int faster(const void *a, const void *b)
 static plim_status try_keep(plim__portfolio *f, uint64_t limit, bool *fits, uint64_t *peak, double *seconds)
 {
     plim__schedule schedule;
-    PLIM_TRY(plim__keep(&schedule, fits, f->plan, &f->tasks, f->order, limit, f->err));
+    PLIM_TRY(keep(f, limit, &schedule, fits));
     *peak = schedule.peak;
     *seconds = schedule.seconds;
     plim__schedule_free(&schedule, &f->plan->alloc);
