@@ -389,6 +389,59 @@ PLIM_API plim_status plim_model_plan(plim_plan **out, const plim_model *model, c
 PLIM_API plim_status plim_model_largest_batch(int64_t *out, const char *path, const plim_model_options *options, int64_t most,
                                               const plim_settings *set, plim_error *err);
 
+/* -------------------------------------------------------------------------------------------------- files */
+
+/** What a file's content is known by. */
+typedef struct plim_file_identity {
+    uint64_t bytes;
+    int64_t modified_ns; /**< since 1970; a copy has another one, so it says nothing about the content */
+    uint64_t hash;       /**< FNV-1a, 64 bits, of all bytes: notices accidents, not malice */
+} plim_file_identity;
+
+/** Reads the whole file. */
+PLIM_API plim_status plim_file_identify(plim_file_identity *out, const char *path, plim_error *err);
+/** Writes a file that is there whole or not at all: beside its place, synced, and renamed. What was there before is replaced. */
+PLIM_API plim_status plim_file_write(const char *path, const void *data, size_t n, plim_error *err);
+
+/* -------------------------------------------------------------------------------------------- saved plans */
+
+/** A plan of a model that `plimsoll plan -o` wrote. Planning is deterministic, so such a file holds what was asked and what came out; who loads it
+ *  plans again and compares:
+ *
+ *     plim_saved_plan_read(&saved, "plan.json", &set, &err);
+ *     const plim_saved_request *r = plim_saved_plan_request(saved);
+ *     plim_saved_plan_check_model(saved, r->model_path, &err);
+ *     set.memory = r->memory, set.baseline = r->baseline, set.threads = r->threads, set.spill_dir = r->spill_dir;
+ *     plim_model_new(&model, r->model_path, &r->options, &set, &err);
+ *     plim_model_plan(&plan, model, &set, &err);
+ *     plim_saved_plan_compare(saved, plan, &err);
+ */
+typedef struct plim_saved_plan plim_saved_plan;
+
+#define PLIM_SAVED_PLAN_FORMAT 1 /**< another is refused */
+
+/** What was asked. From a saved plan it is good as long as that is. */
+typedef struct plim_saved_request {
+    const char *version; /**< of the library that made the plan */
+    const char *model_path;
+    plim_file_identity model;
+    plim_model_options options;
+    uint64_t memory, baseline; /**< as in plim_settings; baseline is what the plan reckoned with */
+    uint32_t threads;
+    const char *spill_dir; /**< NULL: nothing is spilled */
+} plim_saved_request;
+
+/** @param path  a file that is not trusted; messages name the place in it
+ *  @param set   its allocator is used; may be NULL */
+PLIM_API plim_status plim_saved_plan_read(plim_saved_plan **out, const char *path, const plim_settings *set, plim_error *err);
+PLIM_API void plim_saved_plan_free(plim_saved_plan **saved);
+PLIM_API const plim_saved_request *plim_saved_plan_request(const plim_saved_plan *saved);
+/** Whether the model is the one that was planned: PLIM_E_INVALID where its content has changed. Files beside it are not looked at.
+ *  @param model_path  where it is now */
+PLIM_API plim_status plim_saved_plan_check_model(const plim_saved_plan *saved, const char *model_path, plim_error *err);
+/** Whether a plan has the facts that were saved, all but the time that planning took: PLIM_E_INVALID says which has not, and both values. */
+PLIM_API plim_status plim_saved_plan_compare(const plim_saved_plan *saved, const plim_plan *plan, plim_error *err);
+
 /* ------------------------------------------------------------------------------------------------- packing */
 
 /** A buffer of `size` bytes, alive in [lower, upper). */

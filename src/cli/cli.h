@@ -100,6 +100,7 @@ const char *plim__cli_nearest(const char *word, const char *const *name, uint32_
  *  (PLIM_E_CANCELLED); a second one ends the process. */
 typedef struct plim__cli_bar {
     bool draw, drawn;
+    bool counts; /* done and total are things, not bytes: shown as they are. Set after plim__cli_bar_start */
     double next; /* seconds of the run at which to draw again */
     struct sigaction before[2];
 } plim__cli_bar;
@@ -108,6 +109,11 @@ typedef struct plim__cli_bar {
 void plim__cli_bar_start(plim__cli_bar *bar, plim__cli_shared *shared);
 /** Clears the line and gives the signals back. */
 void plim__cli_bar_end(plim__cli_bar *bar);
+
+/* ---- parts of verbs ---- */
+
+/** `plimsoll plan --curve`: budgets against estimated times, as a table, on a terminal as a plot too. @return the exit code */
+int plim__cli_curve(const char *path, const plim_model_options *how, plim__cli_shared *shared);
 
 /* ---- verbs: argv[0] is the verb ---- */
 

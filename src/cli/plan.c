@@ -1,8 +1,10 @@
-/* plimsoll plan: how much memory a model needs to run or to be trained, and whether that is there. Nothing is run and nothing is written.
+/* plimsoll plan: how much memory a model needs to run or to be trained, and whether that is there. Nothing is run, and nothing is written but the
+ * plan itself where that is asked for.
  *
  * What fits comes with its plan. What does not comes with the plan that needs least, and with the changes that would make it fit. */
 #include "cli/cli.h"
 #include "cli/plan_facts.h"
+#include "cli/saved_request.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -23,8 +25,10 @@ typedef struct job {
     plim_model_options how;
     plim_dim dim[DIMS_MAX];
     char names[DIMS_MAX][96];
-    bool no_spill, all_layers, schedule, largest;
+    bool no_spill, all_layers, schedule, largest, curve;
     const char *why;
+    const char *out, *from;
+    plim_saved_plan *saved; /* what `from` says */
 } job;
 
 /* A change that would make it fit. */
@@ -68,6 +72,8 @@ static plim_status take_dim(void *to, const char *value, plim_error *err)
     errno = 0;
     const long long size = strtoll(equals + 1, &end, 10);
     if (end == equals + 1 || *end || errno || size < 1) return complain(err, PLIM_E_INVALID, equals + 1, "is not a whole number above 0");
+    for (uint32_t i = 0; i < j->how.n_dims; i++)
+        if (strlen(j->names[i]) == n && !strncmp(j->names[i], value, n)) return complain(err, PLIM_E_INVALID, j->names[i], "is given twice");
     char *name = j->names[j->how.n_dims];
     memcpy(name, value, n);
     name[n] = 0;
@@ -89,6 +95,22 @@ static plim_status complete_settings(const job *j, plim_settings *set, plim_erro
     if (status == PLIM_OK) status = plim_resident_read(&now, &most, err);
     if (status == PLIM_OK) set->memory = limits.budget + now;
     return status;
+}
+
+/* What a saved plan asked for, in place of options. @param path  where the model is now; NULL: where it was */
+static plim_status take_saved(job *j, const char *path, plim_settings *set, plim_error *err)
+{
+    const plim_status status = plim_saved_plan_read(&j->saved, j->from, set, err);
+    if (status != PLIM_OK) return status;
+    const plim_saved_request *r = plim_saved_plan_request(j->saved);
+    j->path = path ? path : r->model_path;
+    j->how = r->options;
+    j->no_spill = !r->spill_dir;
+    set->memory = r->memory;
+    set->baseline = r->baseline;
+    set->threads = r->threads;
+    set->spill_dir = r->spill_dir;
+    return plim_saved_plan_check_model(j->saved, j->path, err);
 }
 
 /* --------------------------------------------------------------------------------------------------------- finding */
@@ -187,6 +209,7 @@ static plim_status find_kept(answer *a, const char *name, plim_error *err)
 static plim_status find_answer(answer *a, job *j, plim_settings *set, plim_error *err)
 {
     plim_status status = j->largest ? find_largest(a, j, set, err) : find_plan(a, j, set, err);
+    if (status == PLIM_OK && j->saved) status = plim_saved_plan_compare(j->saved, a->plan, err);
     if (status != PLIM_OK) return status;
     a->layer = calloc(a->info.n_layers, sizeof *a->layer);
     if (!a->layer) return complain(err, PLIM_E_NOMEM, j->path, "does not fit into memory");
@@ -268,22 +291,6 @@ static void emit_layers(plim__emit *e, answer *a, bool all)
 
 /* ------------------------------------------------------------------------------------------------------ the report */
 
-static void emit_model(plim__emit *e, const answer *a)
-{
-    const plim_model_info *m = &a->info;
-    char text[256], count[32], what[64] = "inference", batch[64] = "";
-    plim__emit_string(e, "model", NULL, m->name);
-    plim__emit_string(e, "optimizer", NULL, m->training ? m->optimizer : NULL);
-    plim__emit_string(e, "loss", NULL, m->training ? m->loss : NULL);
-    plim__emit_count(e, "batch", NULL, (uint64_t)m->batch);
-    if (m->training) snprintf(what, sizeof what, "a step of %s on the loss %s", m->optimizer, m->loss);
-    if (m->batch) snprintf(batch, sizeof batch, ", %lld sample%s at a time", (long long)m->batch, m->batch == 1 ? "" : "s");
-    const uint32_t layers = m->n_layers - 1 - m->training; /* without the one that stands for none, and the loss */
-    snprintf(text, sizeof text, "%s%s%u layer%s, %s parameters; %s%s", m->name, m->name[0] ? ": " : "", layers, layers == 1 ? "" : "s",
-             plim_count_format(count, sizeof count, m->total.parameters), what, batch);
-    plim__emit_string(e, NULL, "model", text);
-}
-
 static void emit_verdict(plim__emit *e, const job *j, const answer *a)
 {
     char text[160], need[32], have[32];
@@ -343,13 +350,20 @@ static void emit_kept(plim__emit *e, const job *j, const answer *a)
     plim__emit_table_end(e);
 }
 
-static void report(const job *j, answer *a, bool json)
+/* @param saved  for a file: what was asked; NULL: nobody has to ask it again */
+static void report(FILE *out, const job *j, answer *a, bool json, const plim_saved_request *saved)
 {
     static plim__emit e;
     char plain[32];
     const plim_facts *f = &a->facts;
-    plim__emit_start(&e, stdout, json, "plan");
-    emit_model(&e, a);
+    plim__emit_start(&e, out, json, "plan");
+    if (saved) plim__emit_saved(plim__emit_json(&e), saved);
+    plim__emit_model(&e, &a->info);
+    if (j->saved) {
+        plim__emit_string(&e, "from", NULL, j->from);
+        plim__emit_bool(&e, "same", NULL, true);
+        plim__emit_string(&e, NULL, "as saved", "the model and its plan are still the same");
+    }
     emit_verdict(&e, j, a);
     plim__emit_budget(&e, f);
     plim__emit_number(&e, "estimated_seconds", "estimated", "%.2f s", f->planned_seconds);
@@ -364,6 +378,24 @@ static void report(const job *j, answer *a, bool json)
     emit_layers(&e, a, j->all_layers);
     emit_kept(&e, j, a);
     plim__emit_end(&e);
+}
+
+static plim_status save(const job *j, answer *a, const plim_settings *set, plim_error *err)
+{
+    plim_saved_request asked = {
+        .version = PLIM_VERSION, .model_path = j->path, .options = j->how, .memory = a->facts.budget_bytes, .baseline = a->facts.baseline_bytes,
+        .threads = set->threads ? set->threads : plim_cpu_count(), .spill_dir = set->spill_dir,
+    };
+    char *text = NULL;
+    size_t n = 0;
+    plim_status status = plim_file_identify(&asked.model, j->path, err);
+    if (status != PLIM_OK) return status;
+    FILE *f = open_memstream(&text, &n);
+    if (f) report(f, j, a, true, &asked);
+    if (!f || fclose(f) != 0) status = complain(err, PLIM_E_NOMEM, j->out, "does not fit into memory");
+    else status = plim_file_write(j->out, text, n, err);
+    free(text);
+    return status;
 }
 
 /* The refusal: the verdict with both numbers, what is alive there, the way out. */
@@ -387,12 +419,12 @@ static int run_job(job *j, plim__cli_shared *shared)
 {
     plim_error err = {0};
     answer a = {0};
-    plim_status status = complete_settings(j, &shared->set, &err);
-    if (status == PLIM_OK) status = find_answer(&a, j, &shared->set, &err);
+    plim_status status = find_answer(&a, j, &shared->set, &err);
+    if (status == PLIM_OK && j->out && a.facts.fits) status = save(j, &a, &shared->set, &err); /* first: the report for people sorts the layers */
     int code = status == PLIM_OK ? PLIM__EXIT_OK : plim__cli_fail(&err, NULL);
     if (status == PLIM_OK) {
         if (j->schedule) plim__cli_schedule(a.plan);
-        report(j, &a, shared->json);
+        report(stdout, j, &a, shared->json, NULL);
         fflush(stdout);
         if (!a.facts.fits) {
             refuse(&a);
@@ -400,6 +432,44 @@ static int run_job(job *j, plim__cli_shared *shared)
         }
     }
     let_go(&a);
+    return code;
+}
+
+/* What cannot be asked for together. @return NULL when all is well */
+static const char *contradiction(const job *j, const plim_settings *set)
+{
+    const bool asks = j->how.optimizer || j->how.loss || j->batch || j->how.n_dims || j->largest || j->curve || j->out;
+    if (j->from && (asks || j->no_spill || set->memory || set->threads || set->spill_dir))
+        return "--from says what to plan: of the other options only --json, --layers, --why and --schedule go with it";
+    if (j->no_spill && set->spill_dir) return "--spill and --no-spill exclude each other";
+    if (j->largest && j->batch) return "--batch and --largest-batch exclude each other";
+    if (j->how.loss && !j->how.optimizer) return "--loss goes with --train OPTIMIZER";
+    if (j->curve && (set->memory || j->largest || j->why || j->all_layers || j->schedule || j->out))
+        return "--curve is for many budgets: --memory, --largest-batch, --why, --layers, --schedule and -o are for one";
+    return NULL;
+}
+
+/* A plan must not take its model's place. */
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+static int run(job *j, plim__cli_shared *shared, const char *path)
+{
+    plim_error err = {0};
+    plim_status status = PLIM_OK;
+    j->path = path;
+    j->how.batch = j->batch;
+    j->how.dim = j->dim;
+    if (j->from) status = take_saved(j, path, &shared->set, &err);
+    if (j->out && is_same_file(j->out, path)) status = complain(&err, PLIM_E_INVALID, j->out, "is the model itself");
+    if (status == PLIM_OK) status = complete_settings(j, &shared->set, &err);
+    int code;
+    if (status != PLIM_OK) code = plim__cli_fail(&err, NULL);
+    else code = j->curve ? plim__cli_curve(j->path, &j->how, shared) : run_job(j, shared);
+    plim_saved_plan_free(&j->saved);
     return code;
 }
 
@@ -417,18 +487,24 @@ int plim_cli_plan(int argc, char **argv)
          .help = "what a dimension is that the model only names"},
         {.name = "no-spill", .kind = PLIM__CLI_IS_FLAG, .to = &j.no_spill, .help = "plan without a folder to spill to"},
         {.name = "largest-batch", .kind = PLIM__CLI_IS_FLAG, .to = &j.largest, .help = "find the largest batch that fits, and plan that"},
+        {.name = "curve", .kind = PLIM__CLI_IS_FLAG, .to = &j.curve, .help = "how long a step takes at 20 budgets, from the smallest on"},
+        {.name = "output", .letter = 'o', .kind = PLIM__CLI_IS_TEXT, .to = &j.out, .value = "FILE", .help = "save the plan there, if it fits"},
+        {.name = "from", .kind = PLIM__CLI_IS_TEXT, .to = &j.from, .value = "FILE",
+         .help = "plan again what was saved there, and say whether it is the same"},
         {.name = "layers", .kind = PLIM__CLI_IS_FLAG, .to = &j.all_layers, .help = "show every layer, in the model's order"},
         {.name = "why", .kind = PLIM__CLI_IS_TEXT, .to = &j.why, .value = "LAYER", .help = "who keeps what this layer makes, and until when"},
         {.name = "schedule", .kind = PLIM__CLI_IS_FLAG, .to = &j.schedule, .help = "show the plan's loops, stages and slots on stderr"},
     };
     const plim__cli_command cmd = {
         .name = "plan",
-        .synopsis = "MODEL [--train OPTIMIZER] [--batch N] [--memory SIZE]",
+        .synopsis = "MODEL [--train OPTIMIZER] [--batch N] [--memory SIZE] [-o PLAN.json]\n       plimsoll plan --from PLAN.json [MODEL]",
         .about = "Says how much memory a model needs, to run or to be trained, whether that fits, where the peak is and why,\n"
                  "what each layer takes, and what would make it fit. MODEL is an ONNX file or Keras' .keras, .h5 or JSON.\n"
-                 "Nothing is run and nothing is written: spilling is planned for unless --no-spill says otherwise.\n",
+                 "Nothing is run, and nothing but the plan is written: spilling is planned for unless --no-spill says otherwise.\n",
         .notes = "  plimsoll plan model.onnx --train adam --batch 256 --memory 8G\n"
-                 "  plimsoll plan model.keras --memory 512M --largest-batch\n\n"
+                 "  plimsoll plan model.keras --memory 512M --largest-batch\n"
+                 "  plimsoll plan model.onnx --train adam --batch 64 --curve\n"
+                 "  plimsoll plan model.onnx --train adam --memory 8G -o plan.json && plimsoll plan --from plan.json\n\n"
                  "exit codes: 0 fits, 1 failed at run time, 2 usage or bad input, 3 does not fit the budget\n",
         .shared = PLIM__CLI_MEMORY | PLIM__CLI_THREADS | PLIM__CLI_SPILL | PLIM__CLI_JSON,
         .option = options,
@@ -437,12 +513,7 @@ int plim_cli_plan(int argc, char **argv)
     plim__cli_shared shared;
     int leave;
     if (!plim__cli_parse(&cmd, &shared, &argc, argv, &leave)) return leave;
-    if (argc != 1) return plim__cli_usage(cmd.name, "plan needs one model");
-    if (j.no_spill && shared.set.spill_dir) return plim__cli_usage(cmd.name, "--spill and --no-spill exclude each other");
-    if (j.largest && j.batch) return plim__cli_usage(cmd.name, "--batch and --largest-batch exclude each other");
-    if (j.how.loss && !j.how.optimizer) return plim__cli_usage(cmd.name, "--loss goes with --train OPTIMIZER");
-    j.path = argv[0];
-    j.how.batch = j.batch;
-    j.how.dim = j.dim;
-    return run_job(&j, &shared);
+    if (argc != 1 && !(j.from && argc == 0)) return plim__cli_usage(cmd.name, "plan needs one model");
+    const char *wrong = contradiction(&j, &shared.set);
+    return wrong ? plim__cli_usage(cmd.name, "%s", wrong) : run(&j, &shared, argc ? argv[0] : NULL);
 }

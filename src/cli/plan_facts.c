@@ -2,6 +2,21 @@
 
 #include <stdlib.h>
 
+void plim__emit_model(plim__emit *e, const plim_model_info *m)
+{
+    char text[256], count[32], what[64] = "inference", batch[64] = "";
+    plim__emit_string(e, "model", NULL, m->name);
+    plim__emit_string(e, "optimizer", NULL, m->training ? m->optimizer : NULL);
+    plim__emit_string(e, "loss", NULL, m->training ? m->loss : NULL);
+    plim__emit_count(e, "batch", NULL, (uint64_t)m->batch);
+    if (m->training) snprintf(what, sizeof what, "a step of %s on the loss %s", m->optimizer, m->loss);
+    if (m->batch) snprintf(batch, sizeof batch, ", %lld sample%s at a time", (long long)m->batch, m->batch == 1 ? "" : "s");
+    const uint32_t layers = m->n_layers - 1 - m->training; /* without the one that stands for none, and the loss */
+    snprintf(text, sizeof text, "%s%s%u layer%s, %s parameters; %s%s", m->name, m->name[0] ? ": " : "", layers, layers == 1 ? "" : "s",
+             plim_count_format(count, sizeof count, m->total.parameters), what, batch);
+    plim__emit_string(e, NULL, "model", text);
+}
+
 void plim__emit_budget(plim__emit *e, const plim_facts *f)
 {
     plim__emit_bytes(e, "budget_bytes", "budget", f->budget_bytes);

@@ -4,6 +4,8 @@
 
 #include "cli/emit.h"
 
+/** The model's name and size, and what is done with it. */
+void plim__emit_model(plim__emit *e, const plim_model_info *m);
 /** The budget, whether it fits, the planned peak and its parts, what is read and written. */
 void plim__emit_budget(plim__emit *e, const plim_facts *f);
 void plim__emit_moves(plim__emit *e, const plim_facts *f);

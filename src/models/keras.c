@@ -69,18 +69,12 @@ typedef struct weights {
     bool archive;
 } weights;
 
-static plim_status build(plim__keras *k, const source *s, const char *text, const char *version, weights w, plim_error *err)
+static plim_status build(plim__keras *k, const source *s, const plim__json *root, const char *version, weights w, plim_error *err)
 {
-    plim__json root;
-    plim_status status;
-    PLIM_TRY(plim__json_parse(&root, text, strlen(text), s->path, err));
-    k->version = version_of(version, &root);
-    PLIM_TRY_DONE(plim__keras_graph(k, &root, err));
-    if (w.h) PLIM_TRY_DONE(plim__keras_bind(k, w.h, w.archive, &s->stat, err));
-    PLIM_TRY_DONE(check_initializers(k, err));
-done:
-    plim__json_free(&root);
-    return status;
+    k->version = version_of(version, root);
+    PLIM_TRY(plim__keras_graph(k, root, err));
+    if (w.h) PLIM_TRY(plim__keras_bind(k, w.h, w.archive, &s->stat, err));
+    return check_initializers(k, err);
 }
 
 /* ------------------------------------------------------------------------------------------------------ .keras */
@@ -145,15 +139,19 @@ static plim_status read_archive(plim__keras *k, const source *s, plim_error *err
 {
     const plim__zip z = {.os = s->os, .fd = s->fd, .bytes = s->stat.size, .path = s->path};
     plim__zip_member m;
-    char *text = NULL, version[16] = "3";
+    plim__json root = {0};
+    char *text = NULL, version[16] = "3", label[200];
     plim__hdf5 *h = NULL;
     plim_status status;
+    snprintf(label, sizeof label, "%.180s:config.json", s->path);
     PLIM_TRY_DONE(member_text(s, &z, "config.json", &k->alloc, &text, err));
+    PLIM_TRY_DONE(plim__json_parse(&root, text, strlen(text), label, err));
     read_version(s, &z, &k->alloc, version);
     PLIM_TRY_DONE(weights_member(s, &z, &m, err));
     PLIM_TRY_DONE(plim__hdf5_open(&h, s->os, s->fd, m.data, m.size, s->path, k->alloc, err));
-    PLIM_TRY_DONE(build(k, s, text, version, (weights){h, true}, err));
+    PLIM_TRY_DONE(build(k, s, &root, version, (weights){h, true}, err));
 done:
+    plim__json_free(&root);
     plim__hdf5_close(&h);
     plim__free(&k->alloc, text);
     return status;
@@ -164,6 +162,7 @@ done:
 static plim_status read_hdf5(plim__keras *k, const source *s, plim_error *err)
 {
     plim__hdf5 *h = NULL;
+    plim__json root = {0};
     char *text = NULL, *version = NULL;
     uint32_t n;
     plim_status status;
@@ -176,8 +175,10 @@ static plim_status read_hdf5(plim__keras *k, const source *s, plim_error *err)
     PLIM_TRY_DONE(plim__hdf5_strings(h, "/", "model_config", &text, &n, err));
     if (plim__hdf5_has_attribute(h, "/", "keras_version")) PLIM_TRY_DONE(plim__hdf5_strings(h, "/", "keras_version", &version, &n, err));
     const bool bound = plim__hdf5_has(h, "model_weights");
-    PLIM_TRY_DONE(build(k, s, text, version, (weights){bound ? h : NULL, false}, err));
+    PLIM_TRY_DONE(plim__json_parse(&root, text, strlen(text), s->path, err));
+    PLIM_TRY_DONE(build(k, s, &root, version, (weights){bound ? h : NULL, false}, err));
 done:
+    plim__json_free(&root);
     plim__hdf5_close(&h);
     plim__free(&k->alloc, version);
     plim__free(&k->alloc, text);
@@ -186,11 +187,14 @@ done:
 
 static plim_status read_json(plim__keras *k, const source *s, plim_error *err)
 {
+    plim__json root = {0};
     char *text = NULL;
     plim_status status;
     PLIM_TRY_DONE(read_text(s, 0, s->stat.size, &k->alloc, &text, err));
-    PLIM_TRY_DONE(build(k, s, text, NULL, (weights){0}, err));
+    PLIM_TRY_DONE(plim__json_parse(&root, text, strlen(text), s->path, err));
+    PLIM_TRY_DONE(build(k, s, &root, NULL, (weights){0}, err));
 done:
+    plim__json_free(&root);
     plim__free(&k->alloc, text);
     return status;
 }

@@ -4,7 +4,6 @@
 #include "formats/array_file.h"
 
 #include <ctype.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -126,16 +125,29 @@ static bool looks_like_keras(const uint8_t *head, size_t n)
     return at < n && head[at] == '{';
 }
 
+/* The tags that a ModelProto may begin with: its fields 1 to 8, 14, 20 and 25, each of its own wire type; the last two have a second byte of 1. */
+static bool looks_like_onnx(const uint8_t *head, size_t n)
+{
+    static const uint8_t tags[] = {0x08, 0x12, 0x1a, 0x22, 0x28, 0x32, 0x3a, 0x42, 0x72};
+    if (n >= 2 && (head[0] == 0xa2 || head[0] == 0xca)) return head[1] == 1;
+    return memchr(tags, head[0], sizeof tags) != NULL;
+}
+
 plim_status plim__model_read(plim__model **out, const char *path, const plim__model_options *options, plim__alloc alloc, plim_error *err)
 {
     const plim__os *os = &plim__os_linux;
+    plim__stat stat;
     uint8_t head[64];
+    char shown[24];
+    int fd;
     *out = NULL;
-    const int fd = os->open(os->self, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
-    if (fd < 0) return plim__os_fail(fd, "open", path, 0, err);
+    PLIM_TRY(plim__file_open(&fd, &stat, os, path, err));
     const int64_t n = os->pread(os->self, fd, head, sizeof head, 0);
     os->close(os->self, fd);
     if (n < 0) return plim__os_fail((int)n, "read", path, 0, err);
     if (n == 0) return plim__array_fail(err, PLIM_E_FORMAT, path, 0, "an empty file is no model");
-    return looks_like_keras(head, (size_t)n) ? plim__keras_read(out, path, options, alloc, err) : plim__onnx_read(out, path, options, alloc, err);
+    if (looks_like_keras(head, (size_t)n)) return plim__keras_read(out, path, options, alloc, err);
+    if (looks_like_onnx(head, (size_t)n)) return plim__onnx_read(out, path, options, alloc, err);
+    return plim__array_fail(err, PLIM_E_FORMAT, path, 0, "neither an ONNX model nor one of Keras (.keras, .h5, JSON): it begins with '%s'",
+                            plim__array_quote(shown, sizeof shown, head, (uint64_t)n));
 }

@@ -5,6 +5,7 @@
 #include "formats/array_file.h"
 #include "models/onnx.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -101,16 +102,28 @@ static char *beside(plim__onnx *x, const char *location, plim_error *err)
     return full;
 }
 
+/* A file that is named and not there is the model's fault, and the message says whose; anything else is the system's. */
+static plim_status cannot_open(plim__onnx *x, const plim__onnx_tensor *t, const char *full, int code, plim_error *err)
+{
+    char shown[80];
+    if (code != -ENOENT && code != -ENOTDIR && code != -ENAMETOOLONG) return plim__os_fail(code, "open", full, 0, err);
+    return TENSOR_FAIL(x, t, PLIM_E_FORMAT, "external file '%s' is not there",
+                       plim__array_quote(shown, sizeof shown, (const uint8_t *)t->location, strlen(t->location)));
+}
+
 static plim_status look_at(plim__onnx *x, const plim__onnx_tensor *t, const char *full, plim_error *err)
 {
+    char shown[80];
     if (x->seen_location && !strcmp(x->seen_location, t->location)) return PLIM_OK;
     const plim__os *os = x->wire->os;
     const int fd = os->open(os->self, full, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
-    if (fd < 0) return plim__os_fail(fd, "open", full, 0, err);
+    if (fd < 0) return cannot_open(x, t, full, fd, err);
     const int code = os->stat(os->self, fd, &x->seen);
     os->close(os->self, fd);
     if (code < 0) return plim__os_fail(code, "stat", full, 0, err);
-    if (!x->seen.regular) return TENSOR_FAIL(x, t, PLIM_E_INVALID, "external file '%.100s' is not a regular file", t->location);
+    if (!x->seen.regular)
+        return TENSOR_FAIL(x, t, PLIM_E_FORMAT, "external file '%s' is not a regular file",
+                           plim__array_quote(shown, sizeof shown, (const uint8_t *)t->location, strlen(t->location)));
     x->seen_location = t->location;
     return PLIM_OK;
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# plimsoll plan: verdicts, the table by layer, remedies, the largest batch, JSON, bad input.
+# plimsoll plan: verdicts, the table by layer, remedies, the largest batch, JSON, many budgets, saved plans, bad input.
 . "$(dirname "$0")/../lib/cli.sh"
 models=$(dirname "$0")/../models
 plan="$PLIMSOLL plan"
@@ -106,6 +106,94 @@ else
 fi
 expect_match 'a batch that never ends' 0 'more would fit: the search ends there' $plan "$models/small.json" --memory 256M --largest-batch
 expect_match 'not even one sample' 3 '"largest_batch": 0' $plan "$models/small.json" --memory 2M --largest-batch --json
+
+# ------------------------------------------------------------------------------------------------ many budgets
+curve() { # a case: 20 budgets that rise by the same factor, each with a plan inside it, and none slower than the one before
+    name=$1
+    shift
+    ask "$@" --curve
+    holds "$code" = 0
+    # shellcheck disable=SC2016  # awk's own $
+    tr -d '{}",:' <json.txt | awk '
+        $1 == "floor_bytes" { floor = $2 }
+        $1 == "budget_bytes" {
+            n++; budget = $2; peak = $6; seconds = $8
+            if ($4 != "true") print "row " n ": does not fit"
+            if (peak > budget) print "row " n ": a peak of " peak " in a budget of " budget
+            if (n == 1 && budget != floor) print "the first budget is not the smallest"
+            if (n > 1 && seconds > before) print "row " n ": slower than with less: " seconds " s after " before " s"
+            if (n > 1 && budget <= last) print "row " n ": no more than before"
+            if (n == 2) factor = budget / last
+            if (n > 2 && (budget / last > factor * 1.001 || budget / last < factor / 1.001)) print "row " n ": not evenly spaced"
+            before = seconds; last = budget
+        }
+        END { if (n != 20) print n + 0 " budgets" }' >>"$TMP/why"
+    verdict "$name"
+}
+for model in small slim; do
+    curve "$model at 20 budgets" "$models/$model.json"
+    curve "$model at 20 budgets, in training" "$models/$model.json" --train adam --batch 8
+done
+curve 'resnet50 at 20 budgets, in training' "$models/resnet50.json" --train adam --batch 8
+expect_match 'budgets as a table' 0 '^ *budget  planned peak +estimated +to read +to write +passes$' $plan "$models/small.json" --curve
+if command -v script >/dev/null && [ "$(script -qec 'echo yes' /dev/null </dev/null 2>/dev/null | tr -d '\r')" = yes ]; then
+    expect_match 'on a terminal also as a plot' 0 '^ +\+-{60}' script -qec "$plan $models/small.json --curve" /dev/null
+else
+    skip 'on a terminal also as a plot' 'no program that makes one'
+fi
+expect_error 'many budgets are not one' 2 '--curve is for many budgets: --memory' $plan "$models/small.json" --curve --memory 256M
+
+# ------------------------------------------------------------------------------------------------ saved plans
+mkdir saved
+cp "$models/small.json" saved/model.json
+cd saved || exit 99
+expect_match 'a plan is saved' 0 '^verdict +fits' $plan model.json --train adam --batch 8 --memory 64M --threads 1 -o plan.json
+: >"$TMP/why"
+holds "$(find . -type f | sort | tr '\n' ' ')" = './model.json ./plan.json '
+for key in format version path bytes modified_ns fnv1a64 batch dims optimizer loss memory_bytes baseline_bytes threads spill_dir \
+    planned_peak_bytes moves peak layers; do
+    grep -q "^ *\"$key\": " plan.json || echo "no key $key" >>"$TMP/why"
+done
+if command -v python3 >/dev/null; then python3 -m json.tool plan.json >/dev/null 2>>"$TMP/why"; fi
+verdict 'alone, and with every key'
+touch -t 200001010000 model.json # the content counts
+expect_match 'and is still the same' 0 '^as saved +the model and its plan are still the same$' $plan --from plan.json
+expect_match 'for a script, too' 0 '"same": true,' $plan --from plan.json --json
+mv model.json moved.json
+expect_error 'its model is gone' 1 'model.json.*No such file' $plan --from plan.json
+expect_match 'its model has moved' 0 '^as saved ' $plan --from plan.json moved.json
+sed 's/"conv2d"/"conv2e"/g' moved.json >model.json
+expect_error 'its model has changed' 2 "'plan.json': the model 'model.json' has changed: as many bytes as when the plan was saved, but others" \
+    $plan --from plan.json
+echo >>model.json
+expect_error 'its model has become longer' 2 "the model 'model.json' has changed: [0-9]+ bytes when the plan was saved, [0-9]+ now" \
+    $plan --from plan.json
+mv moved.json model.json
+sed 's/^  "planned_peak_bytes": /&1/' plan.json >other.json
+expect_error 'another fact' 2 "'other.json': planned_peak_bytes: 1[0-9]+ when the plan was saved, [0-9]+ now" $plan --from other.json
+sed 's/"memory_bytes": .*/"memory_bytes": 33554432,/' plan.json >other.json
+expect_error 'another budget' 2 "'other.json': budget_bytes: 67108864 when the plan was saved, 33554432 now" $plan --from other.json
+sed 's/"memory_bytes": .*/"memory_bytes": 1,/' plan.json >other.json
+expect_error 'a budget that is not enough' 2 "'other.json': fits: it does not fit any more" $plan --from other.json
+sed 's/"optimizer": "adam"/"optimizer": "adamant"/' plan.json >other.json
+expect_error 'an optimizer that there is not' 2 "no optimizer 'adamant'" $plan --from other.json
+head -c 1000 plan.json >other.json
+expect_error 'a plan that was cut' 2 "'other.json': not JSON" $plan --from other.json
+expect_error 'a model is no plan' 2 "'model.json': not a plan that was saved" $plan --from model.json
+expect_match 'inference is saved, and no spilling' 0 '^verdict +fits' $plan model.json --memory 64M --no-spill -o inference.json
+expect_match 'and the same again' 0 '^as saved ' $plan --from inference.json
+expect_match 'the largest batch is saved' 0 '^largest batch ' $plan model.json --train sgd --largest-batch --memory 16M --no-spill -o largest.json
+expect_match 'and is planned again' 0 '^as saved ' $plan --from largest.json
+cp plan.json before.json
+$plan model.json --train adam --memory 2M -o plan.json >/dev/null 2>&1
+holds $? = 3
+cmp plan.json before.json >>"$TMP/why" 2>&1
+verdict 'what does not fit is not saved'
+expect_error 'nowhere to save to' 1 "cannot write into the folder 'nowhere'" $plan model.json --memory 64M -o nowhere/plan.json
+expect_error 'not over the model' 2 "'./model.json' is the model itself" $plan model.json --memory 64M -o ./model.json
+expect_error 'a saved plan asks for all' 2 '--from says what to plan' $plan --from plan.json --memory 64M
+expect_error 'a dimension twice' 2 "--dim: 'n' is given twice" $plan model.json --dim n=3 --dim n=4
+cd ..
 
 # ------------------------------------------------------------------------------------------------- bad input
 head -c 1000 "$models/small.json" >cut.json

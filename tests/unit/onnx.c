@@ -128,7 +128,11 @@ static void test_external(void **state)
     external("a/../../w.bin", NULL, NULL);
     refused("m.onnx", &plain, PLIM_E_FORMAT, "is not inside the model's folder");
     external("nowhere.bin", NULL, NULL);
-    refused("m.onnx", &plain, PLIM_E_IO, "nowhere.bin");
+    refused("m.onnx", &plain, PLIM_E_FORMAT, "tensor 'w': external file 'nowhere.bin' is not there");
+    external("w.bin/x", NULL, NULL);
+    refused("m.onnx", &plain, PLIM_E_FORMAT, "tensor 'w': external file 'w.bin/x' is not there");
+    external(".", NULL, NULL);
+    refused("m.onnx", &plain, PLIM_E_FORMAT, "tensor 'w': external file '.' is not a regular file");
     external("w.bin", "17", NULL);
     refused("m.onnx", &plain, PLIM_E_FORMAT, "tensor 'w': 24 bytes from byte 17 of 'w.bin', which has 40");
     external("w.bin", "16", "20");
@@ -513,6 +517,7 @@ static void test_dispatch(void **state)
     static const struct { const char *bytes; size_t n; plim_status code; const char *says; } heads[] = {
         {"", 0, PLIM_E_FORMAT, "an empty file is no model"},
         {"\x08\x08", 2, PLIM_E_FORMAT, "not an ONNX model"},
+        {"hello\n", 6, PLIM_E_FORMAT, "neither an ONNX model nor one of Keras (.keras, .h5, JSON): it begins with 'hello?'"},
         {" {\"class_name\": \"Nonsense\"}", 28, PLIM_E_FORMAT, "'config' is missing"},
     };
     plim__model *m = NULL;
