@@ -33,7 +33,11 @@ bench-arrays: all ## array files: the plain C loop, NumPy and Dask beside plimso
 bench-pack: all ## static offset assignment on the packing cases
 	@PLIMSOLL=$(abspath $(BUILD))/plimsoll bench/run.sh pack
 
-soak: all ## every array case at full size inside memory cgroups as large as the budget
+bench-plan: all ## how long planning takes, and how good the order of random-wired cells is
+	@PLIMSOLL=$(abspath $(BUILD))/plimsoll bench/run.sh plan
+
+soak: all ## every array case at full size inside memory cgroups as large as the budget; every model at budgets from the smallest up
+	@PLIMSOLL=$(abspath $(BUILD))/plimsoll tests/curves.sh
 	@PLIMSOLL=$(abspath $(BUILD))/plimsoll tests/soak.sh
 
 asan: ## every test under AddressSanitizer and UndefinedBehaviorSanitizer
@@ -67,4 +71,4 @@ help: ## this list
 
 comma := ,
 
-.PHONY: all demo check bench bench-arrays bench-pack soak asan tsan fuzz install clean help
+.PHONY: all demo check bench bench-arrays bench-pack bench-plan soak asan tsan fuzz install clean help

@@ -9,6 +9,7 @@ void plim__emit_model(plim__emit *e, const plim_model_info *m)
     plim__emit_string(e, "optimizer", NULL, m->training ? m->optimizer : NULL);
     plim__emit_string(e, "loss", NULL, m->training ? m->loss : NULL);
     plim__emit_count(e, "batch", NULL, (uint64_t)m->batch);
+    plim__emit_count(e, "nodes", NULL, m->n_nodes);
     if (m->training) snprintf(what, sizeof what, "a step of %s on the loss %s", m->optimizer, m->loss);
     if (m->batch) snprintf(batch, sizeof batch, ", %lld sample%s at a time", (long long)m->batch, m->batch == 1 ? "" : "s");
     const uint32_t layers = m->n_layers - 1 - m->training; /* without the one that stands for none, and the loss */

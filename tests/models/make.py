@@ -151,16 +151,16 @@ def stack(name, levels):
     return m, first, m.dense(x, 10, "softmax")
 
 
-def resnet50():
-    m = Model(2, "resnet50", True)
+def resnet(name, blocks):
+    m = Model(2, name, True)
     first = x = m.input([224, 224, 3])
     x = m.pad(x, 3, "conv1_pad")
     x = m.conv(x, 64, 7, 2, "valid", "linear", "conv1_conv")
     x = m.relu(m.batch_norm(x, "conv1_bn"), "conv1_relu")
     x = m.pad(x, 1, "pool1_pad")
     x = m.max_pool(x, 3, 2, name="pool1_pool")
-    for stage, (filters, blocks) in enumerate([(64, 3), (128, 4), (256, 6), (512, 3)], 2):
-        for block in range(1, blocks + 1):
+    for stage, (filters, n) in enumerate(zip([64, 128, 256, 512], blocks), 2):
+        for block in range(1, n + 1):
             name = "conv%d_block%d" % (stage, block)
             strides = 2 if block == 1 and stage > 2 else 1
             skip = x
@@ -200,8 +200,11 @@ def unet():
 
 def main():
     folder = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
+    if len(sys.argv) > 3:  # one residual net: make.py FOLDER NAME BLOCKS BLOCKS BLOCKS BLOCKS
+        m, first, last = resnet(sys.argv[2], [int(n) for n in sys.argv[3:7]])
+        return m.write(folder, first, last)
     deep, slim = [[256, 256], [512, 512], [1024, 1024]], [[64], [128]]
-    for m, first, last in [small("small", 128), small("wide", 1024), stack("deep", deep), stack("slim", slim), resnet50(), unet()]:
+    for m, first, last in [small("small", 128), small("wide", 1024), stack("deep", deep), stack("slim", slim), resnet("resnet50", [3, 4, 6, 3]), unet()]:
         m.write(folder, first, last)
 
 
