@@ -321,6 +321,7 @@ typedef struct plim_model_options {
     uint32_t n_dims;
     const char *optimizer; /**< a step of training by "sgd", "momentum", "nesterov", "adam", "adamw" or "rmsprop"; NULL: inference */
     const char *loss; /**< "mse", "mae", "bce", "bce-logits", "ce", "ce-logits", "sparse-ce", "sparse-ce-logits"; NULL: "mse" */
+    const char *narrow; /**< in training, "f16" or "bf16": what the backward pass reads is kept in fewer bits, which changes the numbers; NULL: it is not */
 } plim_model_options;
 
 /** Reads a model by its content: ONNX, or Keras (.keras, .h5, the JSON of an architecture). Reads no weights.
@@ -349,6 +350,8 @@ typedef struct plim_model_info {
     int64_t batch;      /**< samples at a time; 0: no input counts samples */
     uint32_t n_layers;  /**< the one that stands for no layer included, and the loss */
     uint32_t n_nodes;
+    uint32_t narrowed;       /**< values that are kept in fewer bits (plim_model_options.narrow) */
+    uint64_t narrowed_bytes; /**< that these would take more as they are */
     plim_layer total;   /**< sums; workspace_bytes is 0 */
     uint64_t plain_bytes; /**< what keeping everything would take, as eager frameworks do: parameters, gradients, optimizer state, and the most
                                bytes of values alive at one node, in the model's order, each value whole */

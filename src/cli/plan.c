@@ -15,7 +15,7 @@ enum {
     DIMS_MAX = 64,
     LAYERS_SHOWN = 12,
     BATCH_MOST = 1 << 20,   /* where the search for the largest batch ends */
-    REMEDIES_MAX = 2,
+    REMEDIES_MAX = 3,
     REMEDY_SECONDS = 20,
 };
 
@@ -27,6 +27,7 @@ typedef struct job {
     char names[DIMS_MAX][96];
     bool no_spill, all_layers, schedule, largest, curve;
     const char *why;
+    const char *allow; /* the dtype that may be narrowed to, where nothing else fits */
     const char *out, *from;
     plim_saved_plan *saved; /* what `from` says */
 } job;
@@ -124,8 +125,7 @@ static void let_go(answer *a)
     *a = (answer){0};
 }
 
-/* Reads the model and plans it; a->facts.fits says whether that went well, and if not, a->plan is the one that needs least. */
-static plim_status find_plan(answer *a, const job *j, const plim_settings *set, plim_error *err)
+static plim_status plan_model(answer *a, const job *j, const plim_settings *set, plim_error *err)
 {
     plim_settings anyway = *set;
     anyway.plan_anyway = true;
@@ -136,10 +136,22 @@ static plim_status find_plan(answer *a, const job *j, const plim_settings *set, 
     return status;
 }
 
+/* Reads the model and plans it; a->facts.fits says whether that went well, and if not, a->plan is the one that needs least. Numbers are changed only where
+ * the user allows it and nothing fits without. */
+static plim_status find_plan(answer *a, job *j, const plim_settings *set, plim_error *err)
+{
+    const plim_status status = plan_model(a, j, set, err);
+    if (status != PLIM_OK || a->facts.fits || !j->allow || j->how.narrow) return status;
+    let_go(a);
+    j->how.narrow = j->allow;
+    return plan_model(a, j, set, err);
+}
+
 /* The plan at the largest batch. All plans reckon with what the process has at the first, which is for one sample. */
 static plim_status find_largest(answer *a, job *j, plim_settings *set, plim_error *err)
 {
     j->how.batch = 1;
+    j->how.narrow = j->allow; /* the most is asked for */
     plim_status status = find_plan(a, j, set, err);
     if (status != PLIM_OK || !a->facts.fits) return status;
     set->baseline = a->facts.baseline_bytes;
@@ -172,6 +184,11 @@ static void find_remedies(answer *a, const job *j, const plim_settings *set)
         plim_settings spill = same;
         spill.spill_dir = ".";
         add_remedy(a, j, &spill, "--spill DIR");
+    }
+    if (j->how.optimizer && !j->how.narrow) {
+        other.how.narrow = "f16";
+        add_remedy(a, &other, &same, "--allow f16");
+        other.how.narrow = NULL;
     }
     plim_settings soon = same;
     soon.seconds_max = REMEDY_SECONDS; /* a batch that fits is worth something, the largest is not worth waiting for */
@@ -436,16 +453,21 @@ static int run_job(job *j, plim__cli_shared *shared)
 }
 
 /* What cannot be asked for together. @return NULL when all is well */
-static const char *contradiction(const job *j, const plim_settings *set)
+static const char *contradiction(job *j, const plim__cli_shared *shared)
 {
-    const bool asks = j->how.optimizer || j->how.loss || j->batch || j->how.n_dims || j->largest || j->curve || j->out;
+    const plim_settings *set = &shared->set;
+    if (shared->allow & PLIM__ALLOW_F16) j->allow = "f16"; /* more of the value than bf16 keeps */
+    else if (shared->allow & PLIM__ALLOW_BF16) j->allow = "bf16";
+    else if (shared->allow) return "--allow: models are kept in f16 or bf16, not in int8";
+    const bool asks = j->how.optimizer || j->allow || j->how.loss || j->batch || j->how.n_dims || j->largest || j->curve || j->out;
     if (j->from && (asks || j->no_spill || set->memory || set->threads || set->spill_dir))
         return "--from says what to plan: of the other options only --json, --layers, --why and --schedule go with it";
     if (j->no_spill && set->spill_dir) return "--spill and --no-spill exclude each other";
     if (j->largest && j->batch) return "--batch and --largest-batch exclude each other";
     if (j->how.loss && !j->how.optimizer) return "--loss goes with --train OPTIMIZER";
-    if (j->curve && (set->memory || j->largest || j->why || j->all_layers || j->schedule || j->out))
-        return "--curve is for many budgets: --memory, --largest-batch, --why, --layers, --schedule and -o are for one";
+    if (j->allow && !j->how.optimizer) return "--allow goes with --train OPTIMIZER: it is about what is kept for the backward pass";
+    if (j->curve && (set->memory || j->allow || j->largest || j->why || j->all_layers || j->schedule || j->out))
+        return "--curve is for many budgets: --memory, --allow, --largest-batch, --why, --layers, --schedule and -o are for one";
     return NULL;
 }
 
@@ -506,7 +528,7 @@ int plim_cli_plan(int argc, char **argv)
                  "  plimsoll plan model.onnx --train adam --batch 64 --curve\n"
                  "  plimsoll plan model.onnx --train adam --memory 8G -o plan.json && plimsoll plan --from plan.json\n\n"
                  "exit codes: 0 fits, 1 failed at run time, 2 usage or bad input, 3 does not fit the budget\n",
-        .shared = PLIM__CLI_MEMORY | PLIM__CLI_THREADS | PLIM__CLI_SPILL | PLIM__CLI_JSON,
+        .shared = PLIM__CLI_MEMORY | PLIM__CLI_THREADS | PLIM__CLI_SPILL | PLIM__CLI_ALLOW | PLIM__CLI_JSON,
         .option = options,
         .n_options = sizeof options / sizeof *options,
     };
@@ -514,6 +536,6 @@ int plim_cli_plan(int argc, char **argv)
     int leave;
     if (!plim__cli_parse(&cmd, &shared, &argc, argv, &leave)) return leave;
     if (argc != 1 && !(j.from && argc == 0)) return plim__cli_usage(cmd.name, "plan needs one model");
-    const char *wrong = contradiction(&j, &shared.set);
+    const char *wrong = contradiction(&j, &shared);
     return wrong ? plim__cli_usage(cmd.name, "%s", wrong) : run(&j, &shared, argc ? argv[0] : NULL);
 }

@@ -10,12 +10,19 @@ void plim__emit_model(plim__emit *e, const plim_model_info *m)
     plim__emit_string(e, "loss", NULL, m->training ? m->loss : NULL);
     plim__emit_count(e, "batch", NULL, (uint64_t)m->batch);
     plim__emit_count(e, "nodes", NULL, m->n_nodes);
+    plim__emit_count(e, "narrowed", NULL, m->narrowed);
+    plim__emit_bytes(e, "narrowed_bytes", NULL, m->narrowed_bytes);
     if (m->training) snprintf(what, sizeof what, "a step of %s on the loss %s", m->optimizer, m->loss);
     if (m->batch) snprintf(batch, sizeof batch, ", %lld sample%s at a time", (long long)m->batch, m->batch == 1 ? "" : "s");
     const uint32_t layers = m->n_layers - 1 - m->training; /* without the one that stands for none, and the loss */
     snprintf(text, sizeof text, "%s%s%u layer%s, %s parameters; %s%s", m->name, m->name[0] ? ": " : "", layers, layers == 1 ? "" : "s",
              plim_count_format(count, sizeof count, m->total.parameters), what, batch);
     plim__emit_string(e, NULL, "model", text);
+    if (!m->narrowed) return;
+    char saved[32];
+    snprintf(text, sizeof text, "%u values that backward needs are kept in fewer bits: %s less. This changes the numbers", m->narrowed,
+             plim_bytes_format(saved, sizeof saved, m->narrowed_bytes));
+    plim__emit_string(e, NULL, "narrowed", text);
 }
 
 void plim__emit_budget(plim__emit *e, const plim_facts *f)

@@ -19,6 +19,7 @@ void plim__emit_saved(plim__json *json, const plim_saved_request *r)
     plim__json_end(json);
     plim__json_string(json, "optimizer", r->options.optimizer);
     plim__json_string(json, "loss", r->options.loss);
+    plim__json_string(json, "narrow", r->options.narrow);
     plim__json_uint(json, "memory_bytes", r->memory);
     plim__json_uint(json, "baseline_bytes", r->baseline);
     plim__json_uint(json, "threads", r->threads);

@@ -192,6 +192,7 @@ plim_status plim_model_describe(plim_model_info *out, const plim_model *model, p
 {
     *out = (plim_model_info){
         .training = model->training, .batch = model->batch, .n_layers = model->model->n_layers, .n_nodes = model->model->graph->n_nodes,
+        .narrowed = model->narrowed.values, .narrowed_bytes = model->narrowed.saved_bytes,
     };
     memcpy(out->name, model->model->name, sizeof out->name);
     memcpy(out->optimizer, model->optimizer, sizeof out->optimizer);

@@ -114,6 +114,7 @@ static plim_status read_request(plim_saved_plan *s, plim_error *err)
     PLIM_TRY(read_dims(s, &saved, err));
     PLIM_TRY(plim__json_get_string(&r->options.optimizer, &saved, "optimizer", NULL, err));
     PLIM_TRY(plim__json_get_string(&r->options.loss, &saved, "loss", NULL, err));
+    PLIM_TRY(plim__json_get_string(&r->options.narrow, &saved, "narrow", NULL, err));
     return read_settings(r, &saved, err);
 }
 

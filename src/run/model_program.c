@@ -85,11 +85,14 @@ static plim_status build(plim_model *m, const char *path, const plim_model_optio
         snprintf(m->optimizer, sizeof m->optimizer, "%s", how->optimizer);
         snprintf(m->loss, sizeof m->loss, "%s", loss);
     }
+    plim_dtype narrow = PLIM_F32;
+    PLIM_FAIL_IF(how->narrow && !how->optimizer, err, PLIM_E_INVALID, "nothing is kept for a backward pass in inference: '%.20s' is for training", how->narrow);
+    if (how->narrow) PLIM_TRY(plim__narrow_named(&narrow, how->narrow, err));
     PLIM_TRY(read_model(m, path, how, err));
     m->batch = batch_of(m->model);
     PLIM_TRY(m->training ? plim__model_train(&m->train, m->model, &training, err) : add_results(m->model, err));
     name_values(m);
-    return PLIM_OK;
+    return how->narrow ? plim__model_narrow(&m->narrowed, m->model, &m->train, narrow, err) : PLIM_OK;
 }
 
 plim_status plim_model_new(plim_model **out, const char *path, const plim_model_options *options, const plim_settings *set, plim_error *err)

@@ -75,6 +75,24 @@ holds "$(number planned_peak_bytes)" -le "${floor:-0}"
 verdict 'too small a budget, and the floor'
 expect_match 'the floor is enough' 0 '^verdict +fits' $plan "$models/small.json" --train adam --batch 64 --no-spill --memory "$floor"
 
+# ------------------------------------------------------------------------------------------------- fewer bits, on request
+ask "$models/slim.json" --train adam --batch 8 --memory 300M --allow f16
+holds "$code" = 0
+holds "$(number narrowed)" -eq 0
+verdict 'fewer bits are not used where it fits without'
+ask "$models/slim.json" --train adam --batch 8 --no-spill --memory 2M
+: >"$TMP/why"
+wide=$(number floor_bytes)
+ask "$models/slim.json" --train adam --batch 8 --no-spill --memory 2M --allow f16
+: >"$TMP/why"
+narrow=$(number floor_bytes)
+holds "${narrow:-0}" -lt "${wide:-0}"
+holds "$(number narrowed)" -gt 0
+verdict 'fewer bits need less'
+expect_match 'fewer bits where nothing else fits' 0 '^narrowed .*changes the numbers' $plan "$models/slim.json" --train adam --batch 8 --no-spill --memory "$narrow" --allow f16
+expect_error 'no such storage' 2 'f16 or bf16, not in int8' $plan "$models/slim.json" --train adam --memory 1G --allow int8
+expect_error 'nothing to narrow in inference' 2 'goes with --train' $plan "$models/slim.json" --memory 1G --allow f16
+
 ask "$models/small.json" --train adam --batch 1 --no-spill --memory 2M
 : >"$TMP/why"
 one=$(number floor_bytes)

@@ -1,8 +1,9 @@
 /* What is kept, dropped and made again, spilled and read back: a small net with its gradients, run uncut at limits from the least to no limit. Every
- * schedule passes the checker and gives, bit for bit, what keeping everything gives. */
+ * schedule passes the checker and gives, bit for bit, what keeping everything gives; kept in fewer bits, nearly so. */
 #include "unit.h"
 
 #include "faulty_os.h"
+#include "models/narrow.h"
 #include "ops/autodiff.h"
 #include "ops/ops.h"
 #include "plan/keep.h"
@@ -172,8 +173,57 @@ static void test_spilled(void **state)
     assert_true(seen.reread >= seen.spilled);
 }
 
+static void run_plainly(plim_graph *g, const plim__os *os, float *out, uint64_t *n)
+{
+    plim_error err = {0};
+    plim_plan *plan;
+    plim_settings set = plim_settings_default();
+    set.memory = 256u << 20;
+    set.threads = 1;
+    if (plim__plan_new(&plan, g, &set, os, &err) || plim_plan_run(plan, NULL, &err)) fail_msg("%s", err.message);
+    take(plan, out, n);
+    plim_plan_free(&plan);
+}
+
+/* What backward nodes read goes through the dtype and back, once each; nothing else is different. */
+static void check_narrowed(plim_dtype to, double tolerance)
+{
+    static float want[LAYERS * 576 + 1], got[LAYERS * 576 + 1];
+    plim_error err = {0};
+    plim__model *m;
+    plim__train_graph t = {.target = PLIM__NONE, .rate = PLIM__NONE, .step = PLIM__NONE, .loss = PLIM__NONE};
+    plim__narrowed done;
+    faulty_os os;
+    uint64_t n;
+    faulty_init(&os);
+    assert_int_equal(plim__model_new(&m, (plim__alloc){0}, &err), PLIM_OK);
+    if (fill(m->graph, &os.table, &err)) fail_msg("%s", err.message);
+    run_plainly(m->graph, &os.table, want, &n);
+    const uint32_t nodes = m->graph->n_nodes;
+    if (plim__model_narrow(&done, m, &t, to, &err)) fail_msg("%s", err.message);
+    assert_int_equal(done.values, LAYERS); /* the tanh of every layer: the next one's input, and what its own gradient is made from */
+    assert_true(done.saved_bytes == (uint64_t)LAYERS * 2 * 8 * 96 * 64 * 2);
+    assert_int_equal(m->graph->n_nodes, nodes + 2 * LAYERS);
+    run_plainly(m->graph, &os.table, got, &n);
+    double most = 0, off = 0;
+    for (uint64_t i = 0; i + 1 < n; i++) {
+        most = fmax(most, fabs((double)want[i]));
+        off = fmax(off, fabs((double)got[i] - (double)want[i]));
+    }
+    assert_true(off > 0 && off < tolerance * most);
+    assert_true(got[n - 1] == want[n - 1]); /* the loss is made forwards */
+    plim__model_free(&m);
+}
+
+static void test_narrowed(void **state)
+{
+    (void)state;
+    check_narrowed(PLIM_F16, 2e-3);
+    check_narrowed(PLIM_BF16, 2e-2);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_made_again), cmocka_unit_test(test_spilled)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_made_again), cmocka_unit_test(test_spilled), cmocka_unit_test(test_narrowed)};
     return cmocka_run_group_tests(tests, begin, files_end);
 }
