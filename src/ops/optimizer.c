@@ -53,7 +53,7 @@ static plim_status infer(const plim_graph *g, plim__node *n, plim__type type[PLI
 static void axes(const plim_graph *g, const plim__node *n, plim__axes *a)
 {
     plim__axes_reduce(a, &plim__in(g, n, 0)->shape, 0, PLIM__PARALLEL);
-    for (uint32_t j = 0; j < n->n_out; j++) plim__axes_reduce_out(a, j, 0, 0, false);
+    for (uint32_t j = 0; j < n->n_out && j < PLIM__MAX_OUT; j++) plim__axes_reduce_out(a, j, 0, 0, false);
 }
 
 static void reads(const plim_graph *g, const plim__node *n, uint32_t k, plim__index index[PLIM_MAX_RANK])

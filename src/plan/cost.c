@@ -47,6 +47,7 @@ void plim__pass_cost(plim__measure *m, const plim_plan *plan, const plim__pass *
         compute += node_work(g, n, &m->tile.axis[n->axis0]) * trips_inside(p, n->depth);
     }
     compute /= WORK_RATE * plan->threads;
+    m->compute = compute;
     for (uint32_t t = 0; t < p->n_steps; t++) {
         const plim__step *s = &p->step[t];
         const double trips = trips_inside(p, s->depth);

@@ -42,6 +42,14 @@ static uint64_t saved_by(const plim_plan *plan, const plim__pass *p)
     return whole > now ? whole - now : 0;
 }
 
+/* Seconds of computing that a pass does more than once for being cut: halos, and what every trip makes anew. */
+static double repeated_by(const plim_plan *plan, const plim__pass *p)
+{
+    double once = 0;
+    for (uint32_t i = 0; i < p->n_nodes; i++) once += plim__node_seconds(plan, p->node[i].node);
+    return p->compute > once ? p->compute - once : 0;
+}
+
 /* The value that gives a loop its name: the largest on a file that the loop moves. */
 static void name_loop(const plim_plan *plan, const plim__pass *p, uint32_t loop, char *buf, size_t size)
 {
@@ -135,7 +143,8 @@ static plim_status explain_moves(plim_plan *plan, plim_error *err)
         for (uint32_t l = 0; l < p->n_cut; l++) {
             char what[80];
             name_loop(plan, p, l, what, sizeof what);
-            add_move(f, "split", (uint64_t)plim__loop_trips(&p->loop[l]), l == 0 ? saved_by(plan, p) : 0, 0, "%s, pass %u", what, i + 1);
+            add_move(f, "split", (uint64_t)plim__loop_trips(&p->loop[l]), l == 0 ? saved_by(plan, p) : 0, l == 0 ? repeated_by(plan, p) : 0,
+                     "%s, pass %u", what, i + 1);
         }
         note_away(plan, p, values, &remake);
     }

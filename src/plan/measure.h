@@ -26,6 +26,7 @@ typedef struct plim__measure {
     uint32_t peak_step;
     uint64_t read_bytes, write_bytes, requests;
     double seconds;
+    double compute; /* of the seconds: what the kernels take, halos included */
 } plim__measure;
 
 /** Fills slots, private offsets, blocks of stages, and the estimates.

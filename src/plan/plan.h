@@ -128,6 +128,7 @@ typedef struct plim__pass {
     uint32_t n_axes;     /* length of the flat array of ranges */
     uint32_t time0;      /* number of its first step on the plan's time line */
     double seconds;      /* estimated */
+    double compute;      /* of that: what the kernels take, halos included */
     uint64_t read_bytes, write_bytes;
 } plim__pass;
 

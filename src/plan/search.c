@@ -225,6 +225,7 @@ static plim_status append(plim__search *s, plim__pass p, double seconds)
     }
     p.time0 = plan->n_steps;
     p.seconds = seconds > 0 ? seconds : s->m.seconds;
+    p.compute = s->m.compute;
     p.read_bytes = s->m.read_bytes;
     p.write_bytes = s->m.write_bytes;
     const uint32_t base = plan->n_slots;

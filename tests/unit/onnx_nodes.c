@@ -31,7 +31,7 @@ static uint8_t *slurp(const char *path, size_t *n)
 /* A TensorProto alone in a file, read as the initializer of a graph that has nothing else. */
 static plim_status load_tensor(const char *path, tensor *out)
 {
-    size_t n;
+    size_t n = 0;
     uint8_t *bytes = slurp(path, &n);
     if (!bytes) return PLIM_E_IO;
     pb graph = {0};
@@ -62,7 +62,7 @@ static plim_status load_tensor(const char *path, tensor *out)
 static bool with_known_inputs(const char *folder, uint32_t first)
 {
     char path[600];
-    size_t n, n_in;
+    size_t n = 0, n_in;
     snprintf(path, sizeof path, "%s/model.onnx", folder);
     uint8_t *bytes = slurp(path, &n);
     assert_non_null(bytes);
@@ -125,7 +125,7 @@ static bool stored_as(plim_dtype stored, plim_dtype t) { return stored == t || (
 static void fill_inputs(const plim__model *m, const char *folder, void **data)
 {
     char path[600];
-    size_t n;
+    size_t n = 0;
     snprintf(path, sizeof path, "%s/model.onnx", folder);
     uint8_t *bytes = slurp(path, &n);
     plim__wire *w = calloc(1, sizeof *w);
