@@ -27,6 +27,7 @@ typedef struct builder {
     state *state;       /* [n_nodes] */
     uint8_t *depth;     /* [n_nodes] POST: where it runs; accumulating: acc_depth */
     bool *accumulates;  /* [n_nodes] */
+    uint8_t *within;    /* [n_nodes] cut loops that move it, or something that it is made from inside the pass */
     bool *root, *keep;  /* [n_nodes] */
     bool *tied;         /* [n_nodes] made from a state, and cheap: making it again later would read the state again */
     bool overwrites;    /* the pass puts something in the place of a state */
@@ -86,7 +87,7 @@ static void classify_node(builder *b, uint32_t i)
     const plim__axes *axes = &b->labels->nest->axes[i];
     const uint32_t moved = moves(b, i, axes, false), reduced = moves(b, i, axes, true);
     uint32_t post = UINT32_MAX; /* the shallowest depth at which all inputs are complete */
-    uint32_t deepest = 0;       /* loops that its inputs inside the pass move with */
+    uint32_t deepest = 0;       /* loops that its inputs are made within */
     for (uint32_t k = 0; k < n->n_in; k++) {
         const uint32_t v = n->in[k];
         if (at_home(b, v)) {
@@ -97,17 +98,19 @@ static void classify_node(builder *b, uint32_t i)
         const uint32_t by = b->g->value[v].node;
         if (b->state[by] == STATE_OUT) return;
         if (b->state[by] == STATE_POST || b->accumulates[by]) post = post < b->depth[by] ? post : b->depth[by];
-        else deepest |= moves(b, by, &b->labels->nest->axes[by], false);
+        else deepest |= b->within[by];
     }
     if (post != UINT32_MAX) {
         const uint32_t outside = (1u << post) - 1;
         if ((moved & ~outside) || (deepest & ~outside) || reduced || !states_are_free(b, i, post == 0)) return;
         b->state[i] = STATE_POST;
         b->depth[i] = (uint8_t)post;
+        b->within[i] = (uint8_t)(moved | deepest);
         return;
     }
     if (!states_are_free(b, i, b->n_cut == 0)) return;
     b->state[i] = STATE_IN;
+    b->within[i] = (uint8_t)(moved | deepest);
     b->accumulates[i] = reduced != 0;
     if (reduced) b->depth[i] = (uint8_t)__builtin_ctz(reduced);
 }
@@ -359,12 +362,13 @@ static plim_status new_builder(builder *b)
     b->state = plim__new(a, n, sizeof *b->state, b->err);
     b->depth = plim__new(a, n, sizeof *b->depth, b->err);
     b->accumulates = plim__new(a, n, sizeof *b->accumulates, b->err);
+    b->within = plim__new(a, n, sizeof *b->within, b->err);
     b->root = plim__new(a, n, sizeof *b->root, b->err);
     b->keep = plim__new(a, n, sizeof *b->keep, b->err);
     b->tied = plim__new(a, n, sizeof *b->tied, b->err);
     b->pnode = plim__new(a, n, sizeof *b->pnode, b->err);
     b->pvalue = plim__new(a, b->g->n_values, sizeof *b->pvalue, b->err);
-    if (!b->state || !b->depth || !b->accumulates || !b->root || !b->keep || !b->tied || !b->pnode || !b->pvalue) return PLIM_E_NOMEM;
+    if (!b->state || !b->depth || !b->accumulates || !b->within || !b->root || !b->keep || !b->tied || !b->pnode || !b->pvalue) return PLIM_E_NOMEM;
     memset(b->pnode, 0xff, n * sizeof *b->pnode);
     memset(b->pvalue, 0xff, b->g->n_values * sizeof *b->pvalue);
     return PLIM_OK;
@@ -376,6 +380,7 @@ static void free_builder(builder *b)
     plim__free(a, b->state);
     plim__free(a, b->depth);
     plim__free(a, b->accumulates);
+    plim__free(a, b->within);
     plim__free(a, b->root);
     plim__free(a, b->keep);
     plim__free(a, b->tied);

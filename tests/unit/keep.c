@@ -2,6 +2,7 @@
  * schedule passes the checker and gives, bit for bit, what keeping everything gives; kept in fewer bits, nearly so. */
 #include "unit.h"
 
+#include "countdown.h"
 #include "faulty_os.h"
 #include "models/narrow.h"
 #include "ops/autodiff.h"
@@ -13,6 +14,9 @@
 
 #define LAYERS 10
 #define LIMITS 5
+#define SIDE 160
+#define STATEMENTS 24
+#define PROGRAMS 24
 
 static const program_input x_input = {.name = "x", PLIM_F32, {4, {2, 8, 96, 64}}, -1, 1};
 
@@ -20,6 +24,8 @@ static int begin(void **state)
 {
     if (files_begin(state)) return -1;
     program_input_write(&x_input);
+    program_input_write(&(program_input){.name = "xx", PLIM_F32, {2, {SIDE, SIDE}}, -1, 1});
+    program_input_write(&(program_input){.name = "ww", PLIM_F32, {2, {SIDE, SIDE}}, -1, 1});
     for (int i = 0; i < LAYERS; i++) {
         char name[8];
         snprintf(name, sizeof name, "w%d", i);
@@ -70,6 +76,33 @@ typedef struct look {
     uint32_t again, spilled, reread;
     double seconds;
 } look;
+
+/* A program of statements that read what earlier ones made, near and far, and end in one matrix. */
+static void random_program(char *text, size_t size, uint64_t *rng)
+{
+    static const char *const forms[] = {"v%d = tanh(v%d) + v%d * 0.5", "v%d = (v%d @ ww) * 0.05 - v%d", "v%d = v%d - mean(v%d, 0)", "v%d = maximum(v%d, v%d) * 0.9",
+                                        "v%d = v%d.T.T + flip(v%d, 1)"};
+    size_t at = (size_t)snprintf(text, size, "v0 = xx * 1; ");
+    for (int i = 1; i < STATEMENTS; i++) {
+        const int near = i - 1 - (int)(files_random(rng) % 2 < (uint64_t)(i > 1)), far = (int)(files_random(rng) % (uint64_t)i);
+        at += (size_t)snprintf(text + at, size - at, forms[files_random(rng) % COUNT_OF(forms)], i, near, far);
+        at += (size_t)snprintf(text + at, size - at, "; ");
+    }
+    snprintf(text + at, size - at, "r = v%d + v%d", STATEMENTS - 1, STATEMENTS / 2);
+    assert_true(at + 32 < size);
+}
+
+static void build_program(plim_graph *g, const char *text, const plim__os *os)
+{
+    plim_error err = {0};
+    plim__expr_input in[] = {{.name = "xx"}, {.name = "ww"}};
+    plim__expr_result res[STATEMENTS + 2];
+    uint32_t n = 0;
+    for (size_t i = 0; i < COUNT_OF(in); i++)
+        if (input(g, in[i].name, &in[i].value, os, &err)) fail_msg("%s", err.message);
+    if (plim__expr_build(g, text, in, COUNT_OF(in), res, COUNT_OF(res), &n, &err)) fail_msg("%s: %s", text, err.message);
+    assert_int_equal(plim__graph_output(g, res[n - 1].value, "r", NULL, &err), PLIM_OK);
+}
 
 /* A plan, made again from a schedule inside a limit. @return false: it does not fit */
 static bool schedule_plan(plim_plan *plan, uint64_t limit, look *seen)
@@ -222,8 +255,83 @@ static void test_narrowed(void **state)
     check_narrowed(PLIM_BF16, 2e-2);
 }
 
+static void check_program(uint64_t seed, bool spill, look *sum)
+{
+    static float want[SIDE * SIDE];
+    char text[4096];
+    plim_error err = {0};
+    plim_graph *g;
+    plim_plan *plan;
+    plim_result one;
+    faulty_os os;
+    look whole, seen;
+    random_program(text, sizeof text, &seed);
+    faulty_init(&os);
+    plim_settings set = plim_settings_default();
+    set.memory = 256u << 20;
+    set.threads = 1 + (uint32_t)(seed % 2);
+    set.spill_dir = spill ? files_dir : NULL;
+    assert_int_equal(plim__graph_new(&g, (plim__alloc){0}, &err), PLIM_OK);
+    build_program(g, text, &os.table);
+    if (plim__plan_new(&plan, g, &set, &os.table, &err)) fail_msg("%s: %s", text, err.message);
+    assert_true(schedule_plan(plan, UINT64_MAX, &whole));
+    if (plim_plan_run(plan, NULL, &err) || plim_plan_result(&one, plan, 0, &err)) fail_msg("%s", err.message);
+    memcpy(want, one.data, sizeof want);
+    for (int k = 1; k < 8 && schedule_plan(plan, whole.peak * (uint64_t)(16 - 2 * k) / 16, &seen); k++) {
+        if (plim_plan_run(plan, NULL, &err) || plim_plan_result(&one, plan, 0, &err)) fail_msg("%s", err.message);
+        for (int i = 0; i < SIDE * SIDE; i++) {
+            const float got = ((const float *)one.data)[i];
+            if (!(fabs((double)got - (double)want[i]) <= 1e-4 * (1 + fabs((double)want[i])))) fail_msg("%s: element %d is %g, not %g", text, i, (double)got, (double)want[i]);
+        }
+        sum->again += seen.again;
+        sum->spilled += seen.spilled;
+    }
+    plim_plan_free(&plan);
+    plim__graph_free(&g);
+}
+
+static void test_random_programs(void **state)
+{
+    (void)state;
+    look sum = {0};
+    for (uint64_t seed = 1; seed <= PROGRAMS; seed++) check_program(seed * 77, seed % 2, &sum);
+    assert_true(sum.again > 100 && sum.spilled > 10);
+}
+
+/* A thorough plan with the N-th allocation failing, for N from 0 in growing steps until none fails: refused, and nothing is left behind. */
+static void test_failing_allocations(void **state)
+{
+    (void)state;
+    faulty_os os;
+    plim_graph *g;
+    plim_error err = {0};
+    faulty_init(&os);
+    assert_int_equal(plim__graph_new(&g, (plim__alloc){0}, &err), PLIM_OK);
+    if (fill(g, &os.table, &err)) fail_msg("%s", err.message);
+    uint32_t refused = 0;
+    for (int64_t nth = 0;; nth += 1 + nth / 3) {
+        countdown c = {.left = nth};
+        plim_plan *plan = NULL;
+        plim_settings set = plim_settings_default();
+        set.memory = 64u << 20;
+        set.threads = 1;
+        set.spill_dir = files_dir;
+        set.alloc = countdown_alloc;
+        set.alloc_ctx = &c;
+        const plim_status status = plim__plan_new_thorough(&plan, g, &set, &os.table, &err);
+        if (status == PLIM_OK) plim_plan_free(&plan);
+        assert_int_equal(c.live, 0);
+        if (c.failed == 0) break;
+        assert_int_equal(status, PLIM_E_NOMEM);
+        refused++;
+    }
+    assert_true(refused > 20);
+    plim__graph_free(&g);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_made_again), cmocka_unit_test(test_spilled), cmocka_unit_test(test_narrowed)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_made_again), cmocka_unit_test(test_spilled), cmocka_unit_test(test_narrowed),
+                                       cmocka_unit_test(test_random_programs), cmocka_unit_test(test_failing_allocations)};
     return cmocka_run_group_tests(tests, begin, files_end);
 }
