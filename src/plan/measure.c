@@ -29,6 +29,7 @@ static plim_status reserve(plim__measure *m, const plim__alloc *a, const plim__p
     memset(m->private_bytes, 0, p->n_values * sizeof *m->private_bytes);
     memset(m->scratch, 0, p->n_stages * sizeof *m->scratch);
     PLIM_TRY(plim__grow(a, (void **)&m->deepest, &m->cap_deepest, p->n_values + p->n_stages + p->n_nodes + 1, sizeof *m->deepest, err));
+    PLIM_TRY(plim__grow(a, (void **)&m->shallowest, &m->cap_shallowest, p->n_values + p->n_stages + p->n_nodes + 1, sizeof *m->shallowest, err));
     PLIM_TRY(plim__grow(a, (void **)&m->slot, &m->cap_slots, p->n_values + p->n_stages + p->n_nodes + 1, sizeof *m->slot, err));
     return plim__grow(a, (void **)&m->live, &m->cap_live, p->n_steps + 1, sizeof *m->live, err);
 }
@@ -44,6 +45,7 @@ void plim__measure_free(plim__measure *m, const plim__alloc *a)
     plim__free(a, m->rounded);
     plim__free(a, m->slot);
     plim__free(a, m->deepest);
+    plim__free(a, m->shallowest);
     plim__free(a, m->live);
     *m = (plim__measure){0};
 }
@@ -480,6 +482,7 @@ static void use(plim__measure *m, uint32_t slot, uint32_t t, const plim__step *s
     if (t < s->first) s->first = t;
     if (t > s->last) s->last = t;
     if (step->depth > m->deepest[slot]) m->deepest[slot] = step->depth;
+    if (step->depth < m->shallowest[slot]) m->shallowest[slot] = step->depth;
 }
 
 static void use_stage(plim__measure *m, const plim_graph *g, const plim__pass *p, uint32_t t)
@@ -513,21 +516,28 @@ static void use_step(plim__measure *m, const plim_graph *g, const plim__pass *p,
     }
 }
 
-/* From the first step that uses a slot to the last. One that is filled outside a loop and used inside lives until that loop has ended: the steps of the
+/* From the first step that uses a slot to the last. One that is used both outside a loop and inside lives as long as that loop turns: the steps of the
  * loops deeper than a depth stand together. Rings, and what a pass makes whole part by part, live as long as the pass. */
 static void set_lifetimes(plim__measure *m, const plim_plan *plan, plim__pass *p)
 {
-    uint32_t ends[PLIM__MAX_LOOPS + 1] = {0}; /* of the loops deeper than the index */
-    for (uint32_t i = 0; i < m->n_slots; i++) m->slot[i].first = UINT32_MAX, m->slot[i].last = 0, m->deepest[i] = 0;
+    uint32_t begins[PLIM__MAX_LOOPS + 1], ends[PLIM__MAX_LOOPS + 1] = {0}; /* of the loops deeper than the index */
+    for (uint32_t d = 0; d <= PLIM__MAX_LOOPS; d++) begins[d] = UINT32_MAX;
+    for (uint32_t i = 0; i < m->n_slots; i++) m->slot[i].first = UINT32_MAX, m->slot[i].last = 0, m->deepest[i] = 0, m->shallowest[i] = UINT8_MAX;
     for (uint32_t t = 0; t < p->n_steps; t++) {
         use_step(m, plan->graph, p, t);
-        for (uint32_t d = 0; d < p->step[t].depth; d++) ends[d] = t;
+        for (uint32_t d = 0; d < p->step[t].depth; d++) {
+            ends[d] = t;
+            if (begins[d] == UINT32_MAX) begins[d] = t;
+        }
     }
     for (uint32_t i = 0; i < m->n_slots; i++) {
         plim__slot *s = &m->slot[i];
         if (s->first > s->last) continue;
-        const uint32_t filled = p->step[s->first].depth;
-        if (m->deepest[i] > filled && ends[filled] > s->last) s->last = ends[filled];
+        const uint32_t out = m->shallowest[i];
+        if (m->deepest[i] > out) {
+            if (begins[out] < s->first) s->first = begins[out];
+            if (ends[out] > s->last) s->last = ends[out];
+        }
         if (s->copies > 1 && s->value != PLIM__NONE && p->n_cut > 0 && s->stage == PLIM__NONE) s->first = 0, s->last = p->n_steps - 1; /* a ring */
     }
     for (uint32_t i = 0; i < p->n_values; i++) {

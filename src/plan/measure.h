@@ -21,6 +21,7 @@ typedef struct plim__measure {
     plim__slot *slot;                 /* of the pass measured last; times count from its first step */
     uint32_t n_slots, cap_slots;
     uint8_t *deepest; uint32_t cap_deepest; /* of each slot: the deepest step that uses it */
+    uint8_t *shallowest; uint32_t cap_shallowest;
     uint64_t *live; uint32_t cap_live; /* bytes alive at each step */
     uint64_t peak;                    /* the most bytes alive at one step, what `carried` says included */
     uint32_t peak_step;

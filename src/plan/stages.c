@@ -257,8 +257,22 @@ static reading when_read(const maker *b, uint32_t v)
     return r;
 }
 
+/* Is the value on its way to a file of our own? */
+static bool being_written(const maker *b, uint32_t value)
+{
+    for (int k = 0; k < 2; k++)
+        for (uint32_t v = k ? b->waiting : b->writing; v != PLIM__NONE; v = b->next_write[v])
+            if (b->p->value[v].value == value) return true;
+    return false;
+}
+
+/* What comes back from a file of our own must have arrived there. */
 static void add_reads(maker *b, uint32_t stage)
 {
+    const plim__stage *s = &b->p->stage[stage];
+    for (uint32_t v = b->first_read[stage]; v != PLIM__NONE; v = b->next_read[v])
+        if (b->p->value[v].spill && being_written(b, b->p->value[v].value))
+            for (int k = 0; k < 2; k++) add_waits(b, s->depth, s->post);
     for (uint32_t v = b->first_read[stage]; v != PLIM__NONE; v = b->next_read[v])
         add_step(b->p, PLIM__STEP_READ, v, b->p->stage[stage].depth, b->p->stage[stage].post);
 }
