@@ -255,6 +255,33 @@ static void test_narrowed(void **state)
     check_narrowed(PLIM_BF16, 2e-2);
 }
 
+static void compare(const plim_plan *plan, const float *want, const char *text)
+{
+    plim_result one;
+    assert_int_equal(plim_plan_result(&one, plan, 0, NULL), PLIM_OK);
+    for (int i = 0; i < SIDE * SIDE; i++) {
+        const double got = (double)((const float *)one.data)[i], is = (double)want[i];
+        if (!(fabs(got - is) <= 1e-4 * (1 + fabs(is)))) fail_msg("%s: element %d is %g, not %g", text, i, got, is);
+    }
+}
+
+/* The smallest plans, by one search and by all recipes. */
+static void check_smallest(const plim_graph *g, plim_settings set, const plim__os *os, const float *want, const char *text)
+{
+    for (int thorough = 0; thorough < 2; thorough++) {
+        plim_error err = {0};
+        plim_plan *plan = NULL;
+        plim_status (*const make)(plim_plan **, const plim_graph *, const plim_settings *, const plim__os *, plim_error *) =
+            thorough ? plim__plan_new_thorough : plim__plan_new;
+        set.memory = 1;
+        assert_int_equal(make(&plan, g, &set, os, &err), PLIM_E_BUDGET);
+        set.memory = err.need;
+        if (make(&plan, g, &set, os, &err) || plim_plan_run(plan, NULL, &err)) fail_msg("%s: %s", text, err.message);
+        compare(plan, want, text);
+        plim_plan_free(&plan);
+    }
+}
+
 static void check_program(uint64_t seed, bool spill, look *sum)
 {
     static float want[SIDE * SIDE];
@@ -278,14 +305,12 @@ static void check_program(uint64_t seed, bool spill, look *sum)
     if (plim_plan_run(plan, NULL, &err) || plim_plan_result(&one, plan, 0, &err)) fail_msg("%s", err.message);
     memcpy(want, one.data, sizeof want);
     for (int k = 1; k < 8 && schedule_plan(plan, whole.peak * (uint64_t)(16 - 2 * k) / 16, &seen); k++) {
-        if (plim_plan_run(plan, NULL, &err) || plim_plan_result(&one, plan, 0, &err)) fail_msg("%s", err.message);
-        for (int i = 0; i < SIDE * SIDE; i++) {
-            const float got = ((const float *)one.data)[i];
-            if (!(fabs((double)got - (double)want[i]) <= 1e-4 * (1 + fabs((double)want[i])))) fail_msg("%s: element %d is %g, not %g", text, i, (double)got, (double)want[i]);
-        }
+        if (plim_plan_run(plan, NULL, &err)) fail_msg("%s", err.message);
+        compare(plan, want, text);
         sum->again += seen.again;
         sum->spilled += seen.spilled;
     }
+    check_smallest(g, set, &os.table, want, text);
     plim_plan_free(&plan);
     plim__graph_free(&g);
 }
