@@ -142,9 +142,11 @@ static plim_status find_plan(answer *a, job *j, const plim_settings *set, plim_e
 {
     const plim_status status = plan_model(a, j, set, err);
     if (status != PLIM_OK || a->facts.fits || !j->allow || j->how.narrow) return status;
+    plim_settings same = *set;
+    same.baseline = a->facts.baseline_bytes; /* the first try has left its traces in the process */
     let_go(a);
     j->how.narrow = j->allow;
-    return plan_model(a, j, set, err);
+    return plan_model(a, j, &same, err);
 }
 
 /* The plan at the largest batch. All plans reckon with what the process has at the first, which is for one sample. */
