@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define KEPT_STEP 1.1892 /* between limits for what is kept: four to the octave */
+#define PASSES_STEP 1.4142
 #define MANY_NODES 256   /* programs with more are not searched pass by pass for every arena */
 #define MOST_MEASURED 150000 /* nodes of candidates in searches pass by pass, after which no further one begins: a quarter of a second */
 #define FLOOR_ROUNDS 8
@@ -197,7 +198,7 @@ static uint64_t whole_bytes(const plim_graph *g)
     return bytes < 1e18 ? (uint64_t)bytes : (uint64_t)1e18;
 }
 
-/* From an arena for everything down, each half as large as what the last plan needed. */
+/* From an arena for everything down, each a step smaller than what the last plan needed. */
 static plim_status add_passes(plim__portfolio *f)
 {
     if (!searched_by_pass(f)) return PLIM_OK;
@@ -210,7 +211,7 @@ static plim_status add_passes(plim__portfolio *f)
         r.least = f->plan->arena_bytes;
         r.seconds = plan_seconds(f->plan);
         PLIM_TRY(add_recipe(f, r));
-        limit = (r.least < r.limit ? r.least : r.limit) / 2;
+        limit = (uint64_t)((double)(r.least < r.limit ? r.least : r.limit) / PASSES_STEP);
     }
     return PLIM_OK;
 }
