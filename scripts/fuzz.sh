@@ -5,6 +5,7 @@ set -eu
 build=$1 seconds=$2
 here=$(cd "$(dirname "$0")/.." && pwd)
 status=0
+export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 for source in "$here"/fuzz/*.c; do
     [ -e "$source" ] || { echo "no fuzz targets"; exit 0; }
     name=$(basename "$source" .c)

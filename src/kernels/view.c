@@ -34,7 +34,7 @@ plim__view plim__view_dense(void *data, plim_dtype dtype, const plim__region *r)
         v.lo[d] = r->dim[d].lo;
         v.n[d] = plim__range_len(r->dim[d]);
         v.stride[d] = stride;
-        stride *= v.n[d] ? v.n[d] : 1;
+        stride = (int64_t)((uint64_t)stride * (uint64_t)(v.n[d] ? v.n[d] : 1)); /* without elements, extents may be absurd: nothing is at any stride */
     }
     return v;
 }

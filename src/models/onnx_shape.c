@@ -14,7 +14,7 @@ static plim_status give_ints(plim__onnx_call *c, const int64_t *numbers, uint32_
 {
     plim__onnx_host *h;
     PLIM_TRY(plim__onnx_host_new(c->x, PLIM_I64, &(plim_shape){.rank = !scalar, .dim = {n}}, &h, err));
-    memcpy(h->data, numbers, n * sizeof *numbers);
+    if (n > 0) memcpy(h->data, numbers, n * sizeof *numbers);
     c->host[0] = h;
     return PLIM_OK;
 }
