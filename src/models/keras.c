@@ -221,7 +221,7 @@ plim_status plim__keras_read_from(plim__model **out, const plim__os *os, const c
     plim__keras k = {.options = options ? options : &none, .alloc = alloc, .path = path};
     k.training = k.options->training;
     PLIM_TRY(source_open(&s, os, path, err));
-    plim_status status = plim__model_new(&k.model, alloc, err);
+    plim_status status = plim__model_new(&k.model, options, alloc, err);
     if (status == PLIM_OK) {
         k.graph = k.model->graph;
         status = read_any(&k, &s, err);

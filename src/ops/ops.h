@@ -223,7 +223,7 @@ typedef struct plim__optimizer {
 } plim__optimizer;
 /** How many values of p's shape the optimizer keeps from step to step: 0 to 2. */
 uint32_t plim__optimizer_states(plim__optimizer_kind kind);
-/** @param rate  f32 scalar; @param step  f32 scalar, 1 in the first step (Adam's correction)
+/** @param rate  f32 scalar, NaN: everything stays as it is; @param step  f32 scalar, 1 in the first step (Adam's correction)
  *  @param state  as many as plim__optimizer_states says; @param out  the new p, then the new states */
 plim_status plim__op_optimize(plim_graph *g, const plim__optimizer *how, uint32_t p, uint32_t dp, uint32_t rate, uint32_t step, const uint32_t *state,
                               uint32_t out[PLIM__MAX_OUT], plim_error *err);
