@@ -32,6 +32,7 @@ void plim__model_free(plim__model **mp)
     plim__free(&a, m->layer);
     plim__free(&a, m->input);
     plim__free(&a, m->output);
+    for (uint32_t i = 0; i < m->n_params; i++) plim__free(&a, m->param[i].home.path);
     plim__free(&a, m->param);
     plim__graph_free(&m->graph);
     plim__free(&a, m);
@@ -96,11 +97,31 @@ plim_status plim__model_param(plim__model *m, plim__param *param, plim_dtype dty
                               plim_error *err)
 {
     PLIM_TRY(plim__grow(&m->graph->alloc, (void **)&m->param, &m->cap_params, m->n_params + 1, sizeof *m->param, err));
-    PLIM_TRY(source ? plim__graph_file(m->graph, param->name, dtype, shape, source, v, err) : plim__model_unbound(m, param->name, dtype, shape, v, err));
+    PLIM_TRY(plim__model_unbound(m, param->name, dtype, shape, v, err));
     param->value = *v;
     param->layer = m->graph->tag;
     param->update = PLIM__NONE;
+    param->home = (plim__source){0};
     m->param[m->n_params++] = *param;
+    return source ? plim__model_bind(m, m->n_params - 1, source, err) : PLIM_OK;
+}
+
+plim_status plim__model_bind(plim__model *m, uint32_t param, const plim__source *source, plim_error *err)
+{
+    plim__param *p = &m->param[param];
+    plim__source *bound = &m->graph->source[m->graph->value[p->value].source];
+    const plim__alloc *a = &m->graph->alloc;
+    char *path = plim__strdup(a, source->path, err), *home = path ? plim__strdup(a, source->path, err) : NULL;
+    if (!home) {
+        plim__free(a, path);
+        return PLIM_E_NOMEM;
+    }
+    plim__free(a, bound->path);
+    plim__free(a, p->home.path);
+    *bound = p->home = *source;
+    bound->path = path;
+    p->home.path = home;
+    p->init = PLIM__INIT_FILE;
     return PLIM_OK;
 }
 
