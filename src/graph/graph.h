@@ -90,6 +90,16 @@ typedef struct plim_graph {
     uint32_t *seen;       uint32_t cap_seen; /* open-addressed table of nodes by what they are: equal applications are found, not searched */
 } plim_graph;
 
+/** Makes an input's file another one; what it is to the program stays. @param path  owned from now on; the one before is the caller's to free */
+static inline void plim__source_rebind(plim__source *s, const plim__source *to, char *path)
+{
+    const plim__source was = *s;
+    *s = *to;
+    s->path = path;
+    s->stay = was.stay;
+    s->made = was.made;
+}
+
 plim_status plim__graph_new(plim_graph **out, plim__alloc alloc, plim_error *err);
 void plim__graph_free(plim_graph **g);
 

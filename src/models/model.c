@@ -34,6 +34,7 @@ void plim__model_free(plim__model **mp)
     plim__free(&a, m->layer);
     plim__free(&a, m->input);
     plim__free(&a, m->output);
+    for (uint32_t i = 0; i < m->n_params; i++) plim__free(&a, m->param[i].home.path);
     plim__free(&a, m->param);
     plim__graph_free(&m->graph);
     plim__free(&a, m);
@@ -107,13 +108,45 @@ plim_status plim__model_param(plim__model *m, plim__param *param, plim_dtype dty
                               plim_error *err)
 {
     PLIM_TRY(plim__grow(&m->graph->alloc, (void **)&m->param, &m->cap_params, m->n_params + 1, sizeof *m->param, err));
-    PLIM_TRY(source ? plim__graph_file(m->graph, param->name, dtype, shape, source, v, err) : plim__model_unbound(m, param->name, dtype, shape, v, err));
+    PLIM_TRY(plim__model_unbound(m, param->name, dtype, shape, v, err));
     plim__model_stays(m, *v, PLIM__STAY_MAY);
     param->value = *v;
     param->layer = m->graph->tag;
     param->update = PLIM__NONE;
+    param->home = (plim__source){0};
     m->param[m->n_params++] = *param;
+    return source ? plim__model_bind(m, m->n_params - 1, source, err) : PLIM_OK;
+}
+
+plim_status plim__model_bind(plim__model *m, uint32_t param, const plim__source *source, plim_error *err)
+{
+    plim__param *p = &m->param[param];
+    plim__source *bound = &m->graph->source[m->graph->value[p->value].source];
+    const plim__alloc *a = &m->graph->alloc;
+    char *path = plim__strdup(a, source->path, err), *home = path ? plim__strdup(a, source->path, err) : NULL;
+    if (!home) {
+        plim__free(a, path);
+        return PLIM_E_NOMEM;
+    }
+    plim__free(a, bound->path);
+    plim__free(a, p->home.path);
+    p->home = *source;
+    plim__source_rebind(bound, source, path);
+    p->home.path = home;
+    p->init = PLIM__INIT_FILE;
     return PLIM_OK;
+}
+
+const plim_shape *plim__param_shape(const plim__model *m, const plim__param *p)
+{
+    return p->form.kind == PLIM__FORM_PLAIN ? &m->graph->value[p->value].shape : &p->form.plain;
+}
+
+uint64_t plim__param_bytes(const plim__model *m, const plim__param *p)
+{
+    uint64_t bytes = 0; /* what memory has is no less, and fits */
+    (void)plim_shape_bytes(&bytes, plim__param_shape(m, p), m->graph->value[p->value].dtype, NULL);
+    return bytes;
 }
 
 void plim__model_stays(plim__model *m, uint32_t v, plim__stay stay) { m->graph->source[m->graph->value[v].source].stay = stay; }

@@ -71,11 +71,8 @@ plim_status plim__dataset_bind(const plim__dataset *d, uint32_t i, plim_graph *g
     char *path = plim__strdup(&g->alloc, d->path[i], err);
     if (!path) return PLIM_E_NOMEM;
     plim__source *s = &g->source[v->source];
-    const plim__stay stay = s->stay;
     plim__free(&g->alloc, s->path);
-    *s = f->source;
-    s->path = path;
-    s->stay = stay;
+    plim__source_rebind(s, &f->source, path);
     s->rows = picked ? (uint64_t)f->shape.dim[0] : 0;
     for (uint32_t k = f->shape.rank; k < v->shape.rank; k++) s->stride[k] = 1; /* of extent 1 */
     return PLIM_OK;
