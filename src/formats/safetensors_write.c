@@ -255,8 +255,8 @@ plim_status plim__safetensors_write(const plim__os *os, const char *path, const 
         return plim__array_fail(err, PLIM_E_UNSUPPORTED, path, 0, "%u tensors need a header of %llu bytes, which is too large", n,
                                 (unsigned long long)counted.count);
     PLIM_TRY(plim__file_writer_open(&w, os, path, 8 + counted.count + bytes, err));
-    plim_status status = write_all(&w, &c, counted.count, reader, err);
-    if (status == PLIM_OK) status = plim__file_writer_commit(&w, err);
+    plim_status status = reader.read ? write_all(&w, &c, counted.count, reader, err) : PLIM_OK;
+    if (status == PLIM_OK && reader.read) status = plim__file_writer_commit(&w, err);
     plim__file_writer_drop(&w);
     return status;
 }

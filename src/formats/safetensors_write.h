@@ -21,7 +21,7 @@ plim_status plim__safetensors_check(const char *path, const plim__tensor_spec *t
 
 /** Writes the file; at `path` it is there whole or not at all.
  *  @param text    the metadata: keys that differ, UTF-8; none (n_texts 0): the header has no such member
- *  @param reader  tensor i of the list is its index i */
+ *  @param reader  tensor i of the list is its index i; without a function nothing is written, but all is checked: the place and the space, too */
 plim_status plim__safetensors_write(const plim__os *os, const char *path, const plim__tensor_spec *tensor, uint32_t n,
                                     const plim__safetensors_text *text, uint32_t n_texts, plim__tensor_reader reader, plim__alloc alloc,
                                     plim_error *err);

@@ -29,22 +29,24 @@ static plim_status copy_archive(plim__file_writer *w, const plim__trained_file *
     return PLIM_OK;
 }
 
-static plim_status save(const plim__model *m, const plim__trained_file *f, const plim__os *os, const plim__tensor_reader *reader,
+static plim_status save(const plim__model *m, const plim__trained_file *f, const plim__os *os, plim__tensor_reader reader,
                         const char *out_path, plim_error *err)
 {
     plim__file_writer w;
     PLIM_TRY(plim__trained_all(m, f->n_patches, f->from.path, err));
     PLIM_TRY(plim__trained_apart(f, os, out_path, err));
-    if (!reader) return PLIM_OK;
     PLIM_TRY(plim__file_writer_open(&w, os, out_path, f->stat.size, err));
-    plim_status status = m->form == PLIM__MODEL_KERAS ? copy_archive(&w, f, *reader, err) : copy_hdf5(&w, f, *reader, err);
-    if (status == PLIM_OK) status = plim__trained_file_same(f, os, err);
-    if (status == PLIM_OK) status = plim__file_writer_commit(&w, err);
+    plim_status status = PLIM_OK;
+    if (!reader.read) goto done;
+    PLIM_TRY_DONE(m->form == PLIM__MODEL_KERAS ? copy_archive(&w, f, reader, err) : copy_hdf5(&w, f, reader, err));
+    PLIM_TRY_DONE(plim__trained_file_same(f, os, err));
+    status = plim__file_writer_commit(&w, err);
+done:
     plim__file_writer_drop(&w);
     return status;
 }
 
-plim_status plim__keras_save(const plim__model *m, const plim__os *os, const plim__tensor_reader *reader, const char *model_path,
+plim_status plim__keras_save(const plim__model *m, const plim__os *os, plim__tensor_reader reader, const char *model_path,
                              const char *out_path, plim_error *err)
 {
     plim__trained_file f;

@@ -7,8 +7,8 @@
 #include "os/os.h"
 
 /** @param m       read from `model_path`, an archive or an HDF5 file
- *  @param reader  by the parameters' numbers; NULL: nothing is written, but all is checked that can be before there are values */
-plim_status plim__keras_save(const plim__model *m, const plim__os *os, const plim__tensor_reader *reader, const char *model_path,
+ *  @param reader  by the parameters' numbers; without a function nothing is written, but all is checked: the place and the space, too */
+plim_status plim__keras_save(const plim__model *m, const plim__os *os, plim__tensor_reader reader, const char *model_path,
                              const char *out_path, plim_error *err);
 
 #endif

@@ -146,21 +146,22 @@ static plim_status write_part(const save *s, part *p, plim__tensor_reader reader
 {
     const plim__trained_file *f = &p->file;
     PLIM_TRY(plim__file_writer_open(&p->w, s->os, p->to, f->stat.size, err));
+    if (!reader.read) return PLIM_OK;
     PLIM_TRY(plim__file_writer_patched(&p->w, f->from, 0, f->stat.size, f->patch, f->n_patches, reader, err));
     PLIM_TRY(plim__trained_file_same(f, s->os, err));
     return plim__file_writer_finish(&p->w, err);
 }
 
-static plim_status run(save *s, const plim__tensor_reader *reader, plim_error *err)
+static plim_status run(save *s, plim__tensor_reader reader, plim_error *err)
 {
     PLIM_TRY(find_files(s, err));
     PLIM_TRY(check(s, err));
-    for (uint32_t i = 0; reader && i < s->n_parts; i++) PLIM_TRY(write_part(s, &s->part[i], *reader, err));
-    for (uint32_t i = s->n_parts; reader && i-- > 0;) PLIM_TRY(plim__file_writer_commit(&s->part[i].w, err));
+    for (uint32_t i = 0; i < s->n_parts; i++) PLIM_TRY(write_part(s, &s->part[i], reader, err));
+    for (uint32_t i = s->n_parts; reader.read && i-- > 0;) PLIM_TRY(plim__file_writer_commit(&s->part[i].w, err));
     return PLIM_OK;
 }
 
-plim_status plim__onnx_save(const plim__model *m, const plim__os *os, const plim__tensor_reader *reader, const char *model_path,
+plim_status plim__onnx_save(const plim__model *m, const plim__os *os, plim__tensor_reader reader, const char *model_path,
                             const char *out_path, plim_error *err)
 {
     save s = {.m = m, .os = os, .model_path = model_path, .out_path = out_path, .arena = {.alloc = m->graph->alloc}};

@@ -9,8 +9,8 @@
 /** Files of external data are copied beside `out_path`, to the same place relative to it; folders on the way have to be there. Refused is a copy that
  *  would replace the original's own data, or that of another model.
  *  @param m       read from `model_path`
- *  @param reader  by the parameters' numbers; NULL: nothing is written, but all is checked that can be before there are values */
-plim_status plim__onnx_save(const plim__model *m, const plim__os *os, const plim__tensor_reader *reader, const char *model_path,
+ *  @param reader  by the parameters' numbers; without a function nothing is written, but all is checked: the place and the space, too */
+plim_status plim__onnx_save(const plim__model *m, const plim__os *os, plim__tensor_reader reader, const char *model_path,
                             const char *out_path, plim_error *err);
 
 #endif

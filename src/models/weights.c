@@ -113,13 +113,12 @@ static bool ends_in(const char *path, const char *suffix)
     return n > k && strcasecmp(path + n - k, suffix) == 0;
 }
 
-static plim_status save_safetensors(const plim__model *m, const plim__os *os, const plim__tensor_reader *reader, const char *path, plim_error *err)
+static plim_status save_safetensors(const plim__model *m, const plim__os *os, plim__tensor_reader reader, const char *path, plim_error *err)
 {
     const plim__alloc alloc = m->graph->alloc;
     plim__tensor_spec *list = list_params(m, err);
     if (!list) return PLIM_E_NOMEM;
-    const plim_status status = reader ? plim__safetensors_write(os, path, list, m->n_params, NULL, 0, *reader, alloc, err)
-                                      : plim__safetensors_check(path, list, m->n_params, alloc, err);
+    const plim_status status = plim__safetensors_write(os, path, list, m->n_params, NULL, 0, reader, alloc, err);
     plim__free(&alloc, list);
     return status;
 }
@@ -137,8 +136,8 @@ static plim_status fail_form(const plim__model *m, const char *path, plim_error 
     return plim__fail_at(err, PLIM_E_INVALID, path, "cannot save as '%.150s': %s", path, as[m->form]);
 }
 
-static plim_status save(const plim__model *m, const plim__os *os, const plim__tensor_reader *reader, const char *model_path, const char *out_path,
-                        plim_error *err)
+plim_status plim__model_save(const plim__model *m, const plim__os *os, plim__tensor_reader reader, const char *model_path, const char *out_path,
+                             plim_error *err)
 {
     if (ends_in(out_path, ".safetensors")) return save_safetensors(m, os, reader, out_path, err);
     if (ends_in(out_path, ".onnx") && m->form == PLIM__MODEL_ONNX) return plim__onnx_save(m, os, reader, model_path, out_path, err);
@@ -150,11 +149,5 @@ static plim_status save(const plim__model *m, const plim__os *os, const plim__te
 
 plim_status plim__model_save_check(const plim__model *m, const plim__os *os, const char *model_path, const char *out_path, plim_error *err)
 {
-    return save(m, os, NULL, model_path, out_path, err);
-}
-
-plim_status plim__model_save(const plim__model *m, const plim__os *os, plim__tensor_reader reader, const char *model_path, const char *out_path,
-                             plim_error *err)
-{
-    return save(m, os, &reader, model_path, out_path, err);
+    return plim__model_save(m, os, (plim__tensor_reader){0}, model_path, out_path, err);
 }

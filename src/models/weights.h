@@ -15,7 +15,8 @@
  *  @param extra  tensors of the file that the model does not have; may be NULL */
 plim_status plim__weights_bind(plim__model *m, const plim__os *os, const char *path, uint32_t *extra, plim_error *err);
 
-/** Whether plim__model_save could write `out_path`, as far as that is known without the new values and the space on the disk. For before training. */
+/** Whether plim__model_save could write `out_path` now: the ending, the names, the files to be copied, the folder and the space in it. For before
+ *  training. Nothing remains of it. */
 plim_status plim__model_save_check(const plim__model *m, const plim__os *os, const char *model_path, const char *out_path, plim_error *err);
 /** Saves the parameters, in the format that the ending of `out_path` says; it is there whole or not at all.
  *  @param reader      gives any parameter by its number in the model; PLIM_E_CHANGED and the like are passed on

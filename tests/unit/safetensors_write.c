@@ -111,11 +111,31 @@ static void test_empty(void **state)
     (void)state;
     plim__safetensors f;
     plim_error err = {0};
-    assert_int_equal(plim__safetensors_write(&plim__os_linux, files_path("e.safetensors"), NULL, 0, NULL, 0, (plim__tensor_reader){0},
+    assert_int_equal(plim__safetensors_write(&plim__os_linux, files_path("e.safetensors"), NULL, 0, NULL, 0, (plim__tensor_reader){NULL, give},
                                              (plim__alloc){0}, &err), PLIM_OK);
     assert_int_equal(plim__safetensors_open(&f, &plim__os_linux, files_path("e.safetensors"), (plim__alloc){0}, &err), PLIM_OK);
     assert_int_equal(f.n_tensors, 0);
     plim__safetensors_free(&f);
+}
+
+/* A file of any size leaves little in the page cache, and the memory that it takes does not grow with it. */
+static void test_page_cache(void **state)
+{
+    (void)state;
+    plim_error err = {0};
+    asked a = {.fail_at = UINT32_MAX};
+    const plim__tensor_spec large = {"large", PLIM_F32, {2, {3, 4 << 20}}};
+    assert_int_equal(plim__safetensors_write(&plim__os_linux, files_path("c.safetensors"), &large, 1, NULL, 0, (plim__tensor_reader){&a, give},
+                                             (plim__alloc){0}, &err), PLIM_OK);
+    assert_int_equal(a.next[0], 48 << 20);
+    const int fd = open(files_path("c.safetensors"), O_RDONLY);
+    const int64_t cached = plim__os_linux.cached(NULL, fd);
+    plim__stat st;
+    assert_int_equal(plim__os_linux.stat(NULL, fd, &st), 0);
+    assert_int_equal(st.size, 4096 + (48 << 20));
+    close(fd);
+    unlink(files_path("c.safetensors"));
+    if (!st.memory && cached > 4 << 20) fail_msg("%lld bytes are in the cache", (long long)cached);
 }
 
 static void test_python(void **state)
@@ -217,6 +237,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_paddings),          cmocka_unit_test(test_empty),    cmocka_unit_test(test_python),
+        cmocka_unit_test(test_page_cache),
         cmocka_unit_test(test_refusals),   cmocka_unit_test(test_unreadable_tensor), cmocka_unit_test(test_failures),
     };
     return cmocka_run_group_tests_name("safetensors_write", tests, files_begin, files_end);

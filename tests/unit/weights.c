@@ -111,8 +111,13 @@ static void test_misfits(void **state)
     err = (plim_error){0};
     assert_int_equal(plim__model_save_check(m, &plim__os_linux, "m.json", files_path("o.safetensors"), &err), PLIM_E_INVALID);
     assert_non_null(strstr(err.message, "two tensors are called 'a/kernel'; in this file each needs a name of its own"));
-    files_write("l.safetensors", "nonsense", 8);
     memcpy(m->param[2].name, "b/kernel", 9);
+    err = (plim_error){0};
+    assert_int_equal(plim__model_save_check(m, &plim__os_linux, "m.json", files_path("o.safetensors"), &err), PLIM_OK);
+    assert_true(!files_exist("o.safetensors") && files_temporary() == 0);
+    assert_int_equal(plim__model_save_check(m, &plim__os_linux, "m.json", files_path("nowhere/o.safetensors"), &err), PLIM_E_IO);
+    assert_non_null(strstr(err.message, "/nowhere"));
+    files_write("l.safetensors", "nonsense", 8);
     misfit(m, PLIM_E_FORMAT, "l.safetensors");
     plim__model_free(&m);
 }
