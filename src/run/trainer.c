@@ -159,8 +159,8 @@ static plim_status explain_numbers(plim_trainer *t, uint64_t step, double loss, 
     if (status != PLIM_OK) return status;
     const plim__model *m = t->model->model;
     const plim__node *n = run->bad_node == PLIM__NONE ? NULL : &m->graph->node[run->bad_node];
-    return plim__fail(err, PLIM_E_NUMBERS, "step %llu: the loss is %g; the first layer whose numbers are not finite is '%.80s' (%.24s%s)",
-                      (unsigned long long)step + 1, loss, n ? m->layer[n->tag].name : "loss", n ? plim__node_name(n) : "loss",
+    return plim__fail(err, PLIM_E_NUMBERS, "step %llu: the loss is %s; the first layer whose numbers are not finite is '%.80s' (%.24s%s)",
+                      (unsigned long long)step + 1, isnan(loss) ? "nan" : loss > 0 ? "infinite" : "minus infinity", n ? m->layer[n->tag].name : "loss", n ? plim__node_name(n) : "loss",
                       n && n->backward ? ", backward" : "");
 }
 
