@@ -140,7 +140,7 @@ static plim_status check_facts(const plim_trainer *t, const plim__safetensors *f
     facts_of(t, now);
     PLIM_TRY(fact_in(f, now[0].key, step, err));
     for (uint32_t i = 1; i < FACTS; i++) {
-        uint64_t was;
+        uint64_t was = 0;
         PLIM_TRY(fact_in(f, now[i].key, &was, err));
         if (now[i].must && was != now[i].value)
             return plim__array_fail(err, PLIM_E_INVALID, f->path, 0, "a checkpoint of another training: its %s is %" PRIu64 ", here it is %" PRIu64,
@@ -192,7 +192,7 @@ static plim_status load_list(plim_trainer *t, const list *l, const plim__safeten
 plim_status plim__checkpoint_settings(plim_settings *set, const char *path, plim_error *err)
 {
     plim__safetensors f;
-    uint64_t budget, baseline, threads;
+    uint64_t budget = 0, baseline = 0, threads = 0;
     PLIM_TRY(plim__safetensors_open(&f, &plim__os_linux, path, plim__alloc_from(set), err));
     plim_status status = fact_in(&f, "plimsoll.budget", &budget, err);
     if (status == PLIM_OK) status = fact_in(&f, "plimsoll.baseline", &baseline, err);
@@ -209,7 +209,7 @@ plim_status plim__trainer_resume(plim_trainer *t, const char *path, plim_error *
 {
     plim__safetensors f;
     list l = {0};
-    uint64_t step;
+    uint64_t step = 0;
     PLIM_TRY(plim__safetensors_open(&f, t->plan->os, path, t->alloc, err));
     plim_status status = check_facts(t, &f, &step, err);
     if (status == PLIM_OK) status = list_states(&l, t, err);

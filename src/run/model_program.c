@@ -3,6 +3,7 @@
  * In inference every output of the model is a result that goes to a file not known yet (path ""), tile by tile if the planner likes: what nobody
  * asked to have in memory takes none. In training the loss is kept in memory, and the parameters' new values take the old ones' places. */
 #include "run/model_program.h"
+#include "models/blocked.h"
 #include "ops/ops.h"
 #include "plan/plan.h"
 #include "run/program.h"
@@ -108,6 +109,7 @@ static plim_status build(plim_model *m, const char *path, const plim_model_optio
     PLIM_FAIL_IF(how->narrow && !how->optimizer, err, PLIM_E_INVALID, "nothing is kept for a backward pass in inference: '%.20s' is for training", how->narrow);
     if (how->narrow) PLIM_TRY(plim__narrow_named(&narrow, how->narrow, err));
     PLIM_TRY(read_model(m, path, how, types, err));
+    PLIM_TRY(plim__model_block(m->model, err));
     m->batch = batch_of(m->model);
     PLIM_TRY(m->training ? plim__model_train(&m->train, m->model, &training, err)
                          : types->outputs_given ? add_bound_results(m->model, types, err) : add_results(m->model, err));

@@ -34,7 +34,7 @@ plim_status plim__run_put(plim_plan *plan, uint32_t value, uint64_t offset, cons
 {
     const plim__os *os = plan->os;
     char *at = held_at(plan, value);
-    int fd;
+    int fd = -1;
     PLIM_ASSERT(offset + n <= plan->graph->value[value].bytes);
     if (at) {
         memcpy(at + offset, bytes, n);
@@ -55,7 +55,7 @@ plim_status plim__run_get(plim_plan *plan, uint32_t value, uint64_t offset, void
 {
     const plim__os *os = plan->os;
     const char *at = held_at(plan, value);
-    int fd;
+    int fd = -1;
     PLIM_ASSERT(offset + n <= plan->graph->value[value].bytes);
     if (at) {
         memcpy(bytes, at + offset, n);

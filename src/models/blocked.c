@@ -1,0 +1,493 @@
+/* Every value of the old graph is in the new one as it was, in blocks, or both; conversions are made when somebody asks for the form that is not there.
+ *
+ * A convolution, the bias that is added to it and the rectifier behind that are one node, where nobody else reads what is between them: each of them alone
+ * would pass over the whole array in memory again.
+ *
+ * Where C is no multiple of 16, the last block is filled up. What is in there must stay finite, for it meets weights that are 0: so only functions that
+ * take finite numbers to finite ones are worked in blocks then. */
+#include "models/blocked.h"
+#include "ops/layers.h"
+#include "ops/spatial.h"
+
+#include <string.h>
+
+typedef struct blocker {
+    plim__model *m;
+    const plim_graph *from;
+    plim_graph *to;
+    uint32_t *plain, *blocked; /* per old value: the new one, PLIM__NONE where there is none (yet) */
+    uint32_t *uses;            /* per old value: how often it is read, results included */
+    uint32_t *user;            /* per old value: a node that reads it */
+    uint32_t *maker;           /* per old node that is a part of one: the node that makes the whole, its last */
+    uint32_t *conv;            /* per old node that is the last of several: the convolution, the first; else PLIM__NONE */
+    uint32_t *in;              /* scratch */
+    plim_error *err;
+} blocker;
+
+/* ------------------------------------------------------------------------------------------------------- forms */
+
+static int64_t blocks(int64_t n) { return (n + PLIM__BLOCK - 1) / PLIM__BLOCK; }
+
+static const plim_shape *shape_of(const blocker *b, uint32_t old) { return &b->from->value[old].shape; }
+
+static bool is_padded(int64_t channels) { return channels % PLIM__BLOCK != 0; }
+
+/* Dimension `axis` filled up with zeros to whole blocks. */
+static plim_status fill_up(blocker *b, uint32_t v, uint32_t axis, uint32_t *out)
+{
+    const plim_shape s = b->to->value[v].shape;
+    int64_t before[PLIM_MAX_RANK] = {0}, after[PLIM_MAX_RANK] = {0};
+    after[axis] = blocks(s.dim[axis]) * PLIM__BLOCK - s.dim[axis];
+    *out = v;
+    return after[axis] ? plim__op_pad(b->to, v, before, after, PLIM__EDGE_CONSTANT, 0, out, b->err) : PLIM_OK;
+}
+
+static plim_status to_blocks(blocker *b, uint32_t v, uint32_t *out)
+{
+    PLIM_TRY(fill_up(b, v, 1, &v));
+    const plim_shape s = b->to->value[v].shape;
+    const plim_shape cut = {5, {s.dim[0], s.dim[1] / PLIM__BLOCK, PLIM__BLOCK, s.dim[2], s.dim[3]}};
+    PLIM_TRY(plim__op_reshape(b->to, v, &cut, &v, b->err));
+    return plim__op_transpose(b->to, v, (const uint32_t[]){0, 1, 3, 4, 2}, out, b->err);
+}
+
+static plim_status from_blocks(blocker *b, uint32_t v, int64_t channels, uint32_t *out)
+{
+    const plim_shape s = b->to->value[v].shape;
+    const plim_shape joined = {4, {s.dim[0], s.dim[1] * PLIM__BLOCK, s.dim[2], s.dim[3]}};
+    PLIM_TRY(plim__op_transpose(b->to, v, (const uint32_t[]){0, 1, 4, 2, 3}, &v, b->err));
+    PLIM_TRY(plim__op_reshape(b->to, v, &joined, &v, b->err));
+    return plim__op_slice_axis(b->to, v, 1, 0, 1, channels, out, b->err);
+}
+
+static plim_status get_plain(blocker *b, uint32_t old, uint32_t *v)
+{
+    if (b->plain[old] == PLIM__NONE) PLIM_TRY(from_blocks(b, b->blocked[old], shape_of(b, old)->dim[1], &b->plain[old]));
+    *v = b->plain[old];
+    return PLIM_OK;
+}
+
+static plim_status get_blocked(blocker *b, uint32_t old, uint32_t *v)
+{
+    if (b->blocked[old] == PLIM__NONE) PLIM_TRY(to_blocks(b, b->plain[old], &b->blocked[old]));
+    *v = b->blocked[old];
+    return PLIM_OK;
+}
+
+/* Only in blocks: whoever can go on with them should. */
+static bool lives_in_blocks(const blocker *b, uint32_t old) { return b->blocked[old] != PLIM__NONE && b->plain[old] == PLIM__NONE; }
+
+/* ------------------------------------------------------------------------------------------------ convolutions */
+
+static plim__param *param_of(const blocker *b, uint32_t old)
+{
+    for (uint32_t i = 0; i < b->m->n_params; i++)
+        if (b->m->param[i].value == old) return &b->m->param[i];
+    return NULL;
+}
+
+/* The parameter that the weights `w` of a convolution are, or are a transpose of, if nobody else reads it. */
+static plim__param *weights_behind(const blocker *b, uint32_t w, plim__weight_form *form)
+{
+    const plim_graph *g = b->from;
+    const plim__value *v = &g->value[w];
+    for (uint32_t d = 0; d < 4; d++) form->dim[d] = (uint8_t)d;
+    if (b->uses[w] != 1) return NULL;
+    if (v->kind == PLIM__VALUE_NODE && g->node[v->node].op == PLIM__OP_TRANSPOSE) {
+        const plim__node *turn = &g->node[v->node];
+        for (uint32_t d = 0; d < 4; d++) form->dim[d] = (uint8_t)turn->attr.i[d];
+        w = turn->in[0];
+        if (b->uses[w] != 1) return NULL;
+    }
+    if (g->value[w].kind != PLIM__VALUE_FILE || g->source[g->value[w].source].swap) return NULL;
+    form->plain = g->value[w].shape;
+    return param_of(b, w);
+}
+
+/* Which form the weights of a convolution get; PLAIN: it stays as it is. */
+static plim__form_kind form_for(const blocker *b, const plim__node *n)
+{
+    const plim_shape *x = shape_of(b, n->in[0]), *w = shape_of(b, n->in[1]);
+    const int64_t groups = n->attr.i[PLIM__SPATIAL_GROUPS], channels = x->dim[1], outputs = w->dim[0];
+    if (n->op != PLIM__OP_CONV || x->rank != 4 || b->from->value[n->in[0]].dtype != PLIM_F32) return PLIM__FORM_PLAIN;
+    if (groups == channels && outputs == channels && channels >= PLIM__BLOCK) return PLIM__FORM_DEPTHWISE;
+    if (groups > 1) return (channels / groups) % PLIM__BLOCK || (outputs / groups) % PLIM__BLOCK ? PLIM__FORM_PLAIN : PLIM__FORM_BLOCKED;
+    if (channels < PLIM__BLOCK) return outputs >= PLIM__BLOCK / 2 ? PLIM__FORM_FIRST : PLIM__FORM_PLAIN;
+    return PLIM__FORM_BLOCKED;
+}
+
+/* A vector of one number per output, however it stands against [N, C, H, W]. */
+static bool is_per_channel(const plim_shape *s, int64_t channels)
+{
+    const uint32_t c = s->rank == 4 ? 1 : 0;
+    if (s->rank != 4 && s->rank != 3) return false;
+    for (uint32_t d = 0; d < s->rank; d++)
+        if (s->dim[d] != (d == c ? channels : 1)) return false;
+    return true;
+}
+
+/* The only reader of an old value, if it is elementwise `fn`; else PLIM__NONE. */
+static uint32_t only_reader(const blocker *b, uint32_t old, uint32_t fn)
+{
+    if (b->uses[old] != 1) return PLIM__NONE;
+    const plim__node *n = &b->from->node[b->user[old]];
+    return n->op == PLIM__OP_ELEMENTWISE && n->attr.kind == fn ? b->user[old] : PLIM__NONE;
+}
+
+static bool is_zero(const blocker *b, uint32_t old)
+{
+    const plim__value *v = &b->from->value[old];
+    float x = 1;
+    if (v->kind != PLIM__VALUE_CONST || v->dtype != PLIM_F32 || v->bytes != sizeof x) return false;
+    memcpy(&x, v->data, sizeof x);
+    return x == 0;
+}
+
+/* The rectifier of `old`, where(old <= 0, 0, old), if nobody else reads either. */
+static uint32_t rectifier_of(const blocker *b, uint32_t old, uint32_t *test)
+{
+    const plim_graph *g = b->from;
+    if (b->uses[old] != 2) return PLIM__NONE;
+    for (uint32_t i = g->value[old].node + 1; i < g->n_nodes; i++) {
+        const plim__node *n = &g->node[i];
+        if (n->op != PLIM__OP_ELEMENTWISE || n->attr.kind != PLIM__EW_WHERE || n->in[2] != old || !is_zero(b, n->in[1])) continue;
+        const plim__value *t = &g->value[n->in[0]];
+        if (t->kind != PLIM__VALUE_NODE || b->uses[n->in[0]] != 1) return PLIM__NONE;
+        const plim__node *compare = &g->node[t->node];
+        const bool right = compare->op == PLIM__OP_ELEMENTWISE && compare->attr.kind == PLIM__EW_LESS_EQUAL && compare->in[0] == old && is_zero(b, compare->in[1]);
+        *test = t->node;
+        return right ? i : PLIM__NONE;
+    }
+    return PLIM__NONE;
+}
+
+/* What is made together with convolution i. */
+static void find_parts(blocker *b, uint32_t i)
+{
+    const plim_graph *g = b->from;
+    uint32_t last = i, test;
+    plim__weight_form form = {0};
+    if (form_for(b, &g->node[i]) == PLIM__FORM_PLAIN || !weights_behind(b, g->node[i].in[1], &form)) return;
+    const uint32_t add = only_reader(b, g->node[i].out[0], PLIM__EW_ADD);
+    if (add != PLIM__NONE) {
+        const plim__node *n = &g->node[add];
+        const uint32_t other = n->in[0] == g->node[i].out[0] ? n->in[1] : n->in[0];
+        if (is_per_channel(shape_of(b, other), shape_of(b, n->out[0])->dim[1])) last = add;
+    }
+    const uint32_t relu = rectifier_of(b, g->node[last].out[0], &test);
+    if (relu != PLIM__NONE) {
+        b->maker[test] = b->maker[last] = relu;
+        last = relu;
+    }
+    b->maker[i] = last;
+    b->conv[last] = i;
+}
+
+/* [Ob, 16] of what is added to convolution `conv`, or PLIM__NONE. */
+static plim_status get_bias(blocker *b, uint32_t conv, uint32_t last, uint32_t *bias)
+{
+    const plim_graph *g = b->from;
+    *bias = PLIM__NONE;
+    const uint32_t add = last == conv ? PLIM__NONE : only_reader(b, g->node[conv].out[0], PLIM__EW_ADD);
+    if (add == PLIM__NONE) return PLIM_OK;
+    const plim__node *n = &g->node[add];
+    const int64_t outputs = shape_of(b, n->out[0])->dim[1];
+    uint32_t v;
+    PLIM_TRY(get_plain(b, n->in[0] == g->node[conv].out[0] ? n->in[1] : n->in[0], &v));
+    PLIM_TRY(plim__op_reshape(b->to, v, &(plim_shape){1, {outputs}}, &v, b->err));
+    PLIM_TRY(fill_up(b, v, 0, &v));
+    return plim__op_reshape(b->to, v, &(plim_shape){2, {blocks(outputs), PLIM__BLOCK}}, bias, b->err);
+}
+
+/* The weights as a new parameter in blocks. */
+static plim_status get_weights(blocker *b, const plim__node *n, uint32_t *w)
+{
+    plim__weight_form form = {0};
+    plim__param *p = weights_behind(b, n->in[1], &form);
+    form.kind = form_for(b, n);
+    const plim_shape shape = plim__form_shape(&form);
+    plim__source source = b->from->source[b->from->value[p->value].source];
+    int64_t stride = 1;
+    for (uint32_t d = shape.rank; d-- > 0; stride *= shape.dim[d]) source.stride[d] = stride;
+    source.made = true;
+    PLIM_TRY(plim__graph_file(b->to, p->name, PLIM_F32, &shape, &source, w, b->err));
+    p->form = form;
+    b->blocked[p->value] = *w; /* what the parameter is from now on */
+    return PLIM_OK;
+}
+
+static plim_status make_conv(blocker *b, uint32_t first, uint32_t last)
+{
+    const plim__node *n = &b->from->node[first];
+    const uint32_t end = b->from->node[last].out[0];
+    plim__conv_blocked how = {.channels = shape_of(b, n->in[0])->dim[1], .outputs = shape_of(b, n->in[1])->dim[0],
+                              .activation = b->from->node[last].attr.kind == PLIM__EW_WHERE && last != first ? PLIM__BLOCKED_RELU : PLIM__BLOCKED_LINEAR};
+    uint32_t x, w, bias;
+    how.conv = (plim__conv){.space = 2, .groups = n->attr.i[PLIM__SPATIAL_GROUPS]};
+    for (uint32_t d = 0; d < 2; d++) {
+        how.conv.stride[d] = n->attr.i[PLIM__SPATIAL_STRIDE + d];
+        how.conv.dilation[d] = n->attr.i[PLIM__SPATIAL_DILATION + d];
+        how.conv.before[d] = n->attr.i[PLIM__SPATIAL_BEFORE + d];
+        how.conv.after[d] = n->attr.i[PLIM__SPATIAL_AFTER + d];
+    }
+    PLIM_TRY(form_for(b, n) == PLIM__FORM_FIRST ? get_plain(b, n->in[0], &x) : get_blocked(b, n->in[0], &x));
+    PLIM_TRY(get_weights(b, n, &w));
+    PLIM_TRY(get_bias(b, first, last, &bias));
+    return plim__op_conv_blocked(b->to, x, w, bias, &how, &b->blocked[end], b->err);
+}
+
+/* -------------------------------------------------------------------------------------------- what goes along */
+
+/* Functions that take finite numbers to finite ones. */
+static bool stays_finite(uint32_t fn)
+{
+    switch (fn) {
+    case PLIM__EW_COPY: case PLIM__EW_ADD: case PLIM__EW_SUB: case PLIM__EW_MUL: case PLIM__EW_NEG: case PLIM__EW_ABS: case PLIM__EW_WHERE:
+    case PLIM__EW_LESS: case PLIM__EW_LESS_EQUAL: case PLIM__EW_GREATER: case PLIM__EW_GREATER_EQUAL: case PLIM__EW_MINIMUM: case PLIM__EW_MAXIMUM:
+    case PLIM__EW_SIGMOID: case PLIM__EW_TANH: return true;
+    default: return false;
+    }
+}
+
+/* An operand as it stands against blocks: [n, c, h, w] with missing dimensions in front as 1. */
+static plim_status get_against(blocker *b, uint32_t old, int64_t channels, uint32_t *v)
+{
+    const plim_shape s = *shape_of(b, old);
+    plim_shape four = {4, {1, 1, 1, 1}};
+    for (uint32_t d = 0; d < s.rank; d++) four.dim[4 - s.rank + d] = s.dim[d];
+    if (s.rank == 4 && four.dim[1] == channels) return get_blocked(b, old, v);
+    PLIM_TRY(get_plain(b, old, v));
+    if (s.rank == 0) return PLIM_OK;
+    if (four.dim[1] == channels) {
+        PLIM_TRY(plim__op_reshape(b->to, *v, &four, v, b->err));
+        return to_blocks(b, *v, v);
+    }
+    const plim_shape five = {5, {four.dim[0], 1, four.dim[2], four.dim[3], 1}};
+    return plim__op_reshape(b->to, *v, &five, v, b->err);
+}
+
+static plim_status apply(blocker *b, const plim__node *n, const uint32_t *in, const plim__attr *attr, uint32_t made[PLIM__MAX_OUT])
+{
+    return plim__graph_apply(b->to, n->op, in, n->n_in, attr, made, b->err);
+}
+
+static plim_status block_elementwise(blocker *b, const plim__node *n, bool *done)
+{
+    const plim_shape *s = shape_of(b, n->out[0]);
+    bool any = false;
+    for (uint32_t k = 0; k < n->n_in; k++) any |= lives_in_blocks(b, n->in[k]) && shape_of(b, n->in[k])->dim[1] == s->dim[1];
+    if (!any || s->rank != 4 || (is_padded(s->dim[1]) && !stays_finite(n->attr.kind))) return PLIM_OK;
+    uint32_t made[PLIM__MAX_OUT];
+    for (uint32_t k = 0; k < n->n_in; k++) PLIM_TRY(get_against(b, n->in[k], s->dim[1], &b->in[k]));
+    PLIM_TRY(apply(b, n, b->in, &n->attr, made));
+    b->blocked[n->out[0]] = made[0];
+    *done = true;
+    return PLIM_OK;
+}
+
+/* Sums and moments over everything but the channels. The dimensions have the same numbers in blocks, and the sixteen come last. */
+static plim_status block_reduce(blocker *b, const plim__node *n, bool *done)
+{
+    if (!lives_in_blocks(b, n->in[0]) || n->attr.mask & 2 || n->n_out != 1) return PLIM_OK;
+    const plim_shape out = *shape_of(b, n->out[0]);
+    const bool kept = n->attr.i[0];
+    uint32_t made[PLIM__MAX_OUT];
+    if (kept ? n->op != PLIM__OP_REDUCE : n->attr.mask >> 2 != 3) return PLIM_OK; /* something stands between the blocks and the sixteen */
+    PLIM_TRY(apply(b, n, &b->blocked[n->in[0]], &n->attr, made));
+    *done = true;
+    if (kept) {
+        b->blocked[n->out[0]] = made[0];
+        return PLIM_OK;
+    }
+    uint32_t v = made[0];
+    plim_shape joined = b->to->value[v].shape;
+    joined.rank--;
+    joined.dim[joined.rank - 1] *= PLIM__BLOCK;
+    PLIM_TRY(plim__op_reshape(b->to, v, &joined, &v, b->err));
+    return plim__op_slice_axis(b->to, v, joined.rank - 1, 0, 1, out.dim[out.rank - 1], &b->plain[n->out[0]], b->err);
+}
+
+/* A window of one element over the sixteen. */
+static plim_status block_pool(blocker *b, const plim__node *n, bool *done)
+{
+    if (!lives_in_blocks(b, n->in[0]) || plim__spatial_space(&n->attr) != 2) return PLIM_OK;
+    plim__attr attr = n->attr;
+    uint32_t made[PLIM__MAX_OUT];
+    attr.i[PLIM__SPATIAL_SPACE] = 3;
+    attr.i[PLIM__SPATIAL_STRIDE + 2] = attr.i[PLIM__SPATIAL_DILATION + 2] = attr.i[PLIM__SPATIAL_SIZE + 2] = 1;
+    PLIM_TRY(apply(b, n, &b->blocked[n->in[0]], &attr, made));
+    b->blocked[n->out[0]] = made[0];
+    *done = true;
+    return PLIM_OK;
+}
+
+static plim_status block_concat(blocker *b, const plim__node *n, bool *done)
+{
+    bool any = false;
+    for (uint32_t k = 0; k < n->n_in; k++) {
+        if (shape_of(b, n->in[k])->rank != 4 || is_padded(shape_of(b, n->in[k])->dim[1])) return PLIM_OK;
+        any |= lives_in_blocks(b, n->in[k]);
+    }
+    if (!any || shape_of(b, n->in[0])->dim[1] == shape_of(b, n->out[0])->dim[1]) return PLIM_OK; /* not along the channels */
+    for (uint32_t k = 0; k < n->n_in; k++) PLIM_TRY(get_blocked(b, n->in[k], &b->in[k]));
+    PLIM_TRY(plim__op_concat(b->to, b->in, n->n_in, 1, &b->blocked[n->out[0]], b->err));
+    *done = true;
+    return PLIM_OK;
+}
+
+/* Resizing that leaves the sixteen as they are. */
+static plim_status block_resize(blocker *b, const plim__node *n, bool *done)
+{
+    enum { WHERE, ROUND, SPACE, OUT, IN = 6 };
+    if (!lives_in_blocks(b, n->in[0]) || n->attr.i[SPACE] != 2) return PLIM_OK;
+    plim__attr attr = n->attr;
+    uint32_t made[PLIM__MAX_OUT];
+    attr.i[SPACE] = 3;
+    attr.i[OUT + 2] = attr.i[IN + 2] = PLIM__BLOCK;
+    PLIM_TRY(apply(b, n, &b->blocked[n->in[0]], &attr, made));
+    b->blocked[n->out[0]] = made[0];
+    *done = true;
+    return PLIM_OK;
+}
+
+static plim_status block_node(blocker *b, const plim__node *n, bool *done)
+{
+    *done = false;
+    switch (n->op) {
+    case PLIM__OP_ELEMENTWISE: return block_elementwise(b, n, done);
+    case PLIM__OP_REDUCE: case PLIM__OP_MOMENTS: return block_reduce(b, n, done);
+    case PLIM__OP_POOLING: return block_pool(b, n, done);
+    case PLIM__OP_CONCAT: return block_concat(b, n, done);
+    case PLIM__OP_RESIZE: return block_resize(b, n, done);
+    default: return PLIM_OK;
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------------- the whole */
+
+static plim_status copy_node(blocker *b, const plim__node *n)
+{
+    uint32_t made[PLIM__MAX_OUT];
+    for (uint32_t k = 0; k < n->n_in; k++) PLIM_TRY(get_plain(b, n->in[k], &b->in[k]));
+    PLIM_TRY(apply(b, n, b->in, &n->attr, made));
+    for (uint32_t j = 0; j < n->n_out; j++) b->plain[n->out[j]] = made[j];
+    return PLIM_OK;
+}
+
+/* The transpose of weights that are loaded in blocks is not needed. */
+static bool is_turned_weight(const blocker *b, const plim__node *n)
+{
+    if (n->op != PLIM__OP_TRANSPOSE || b->uses[n->out[0]] != 1) return false;
+    const uint32_t reader = b->user[n->out[0]];
+    return b->from->node[reader].op == PLIM__OP_CONV && b->from->node[reader].in[1] == n->out[0] && b->maker[reader] != PLIM__NONE;
+}
+
+static plim_status play_node(blocker *b, uint32_t i)
+{
+    const plim__node *n = &b->from->node[i];
+    bool done = false;
+    b->to->tag = n->tag;
+    if (b->conv[i] != PLIM__NONE) return make_conv(b, b->conv[i], i);
+    if (b->maker[i] != PLIM__NONE || is_turned_weight(b, n)) return PLIM_OK;
+    PLIM_TRY(block_node(b, n, &done));
+    return done ? PLIM_OK : copy_node(b, n);
+}
+
+static plim_status copy_value(blocker *b, uint32_t v)
+{
+    const plim__value *x = &b->from->value[v];
+    if (x->kind == PLIM__VALUE_CONST) return plim__graph_const(b->to, x->dtype, &x->shape, x->data, &b->plain[v], b->err);
+    if (x->kind == PLIM__VALUE_FILE) return plim__graph_file(b->to, x->name, x->dtype, &x->shape, &b->from->source[x->source], &b->plain[v], b->err);
+    return PLIM_OK; /* its node makes it */
+}
+
+static void count_uses(blocker *b)
+{
+    const plim_graph *g = b->from;
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        for (uint32_t k = 0; k < g->node[i].n_in; k++) {
+            b->uses[g->node[i].in[k]]++;
+            b->user[g->node[i].in[k]] = i;
+        }
+    for (uint32_t i = 0; i < b->m->n_outputs; i++) b->uses[b->m->output[i].value]++;
+    for (uint32_t i = 0; i < b->m->n_params; i++)
+        if (b->m->param[i].update != PLIM__NONE) b->uses[b->m->param[i].update]++;
+}
+
+/* Is this parameter loaded in blocks from now on? Then nobody reads it as it was. */
+static bool becomes_blocked(const blocker *b, uint32_t old)
+{
+    if (b->uses[old] != 1) return false;
+    uint32_t reader = b->user[old];
+    if (is_turned_weight(b, &b->from->node[reader])) reader = b->user[b->from->node[reader].out[0]];
+    const plim__node *n = &b->from->node[reader];
+    return n->op == PLIM__OP_CONV && b->maker[reader] != PLIM__NONE && n->in[0] != old;
+}
+
+static plim_status play(blocker *b)
+{
+    for (uint32_t i = 0; i < b->from->n_nodes; i++)
+        if (b->from->node[i].op == PLIM__OP_CONV) find_parts(b, i);
+    for (uint32_t v = 0; v < b->from->n_values; v++)
+        if (b->from->value[v].kind != PLIM__VALUE_FILE || !becomes_blocked(b, v)) PLIM_TRY(copy_value(b, v));
+    for (uint32_t i = 0; i < b->from->n_nodes; i++) PLIM_TRY(play_node(b, i));
+    return PLIM_OK;
+}
+
+static plim_status rename_value(blocker *b, uint32_t *v)
+{
+    if (*v == PLIM__NONE) return PLIM_OK;
+    return get_plain(b, *v, v);
+}
+
+static plim_status rename_all(blocker *b)
+{
+    plim__model *m = b->m;
+    for (uint32_t i = 0; i < m->n_inputs; i++) PLIM_TRY(rename_value(b, &m->input[i].value));
+    for (uint32_t i = 0; i < m->n_outputs; i++) PLIM_TRY(rename_value(b, &m->output[i].value));
+    for (uint32_t i = 0; i < m->n_params; i++) {
+        plim__param *p = &m->param[i];
+        if (p->form.kind == PLIM__FORM_PLAIN) PLIM_TRY(rename_value(b, &p->value));
+        else p->value = b->blocked[p->value];
+        PLIM_TRY(rename_value(b, &p->update));
+    }
+    return rename_value(b, &m->seed);
+}
+
+static plim_status new_tables(blocker *b)
+{
+    const plim__alloc *a = &b->from->alloc;
+    const uint32_t values = b->from->n_values, nodes = b->from->n_nodes;
+    uint32_t most = 1;
+    for (uint32_t i = 0; i < nodes; i++) most = b->from->node[i].n_in > most ? b->from->node[i].n_in : most;
+    const struct { uint32_t **table; uint32_t n; } tables[] = {{&b->plain, values}, {&b->blocked, values}, {&b->uses, values}, {&b->user, values},
+                                                               {&b->maker, nodes}, {&b->conv, nodes}, {&b->in, most}};
+    for (uint32_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        *tables[i].table = plim__new(a, tables[i].n, sizeof **tables[i].table, b->err);
+        if (!*tables[i].table) return PLIM_E_NOMEM;
+        if (tables[i].table != &b->uses) memset(*tables[i].table, 0xff, tables[i].n * sizeof **tables[i].table);
+    }
+    return PLIM_OK;
+}
+
+plim_status plim__model_block(plim__model *m, plim_error *err)
+{
+    const plim__alloc a = m->graph->alloc;
+    blocker b = {.m = m, .from = m->graph, .err = err};
+    PLIM_TRY(plim__graph_new(&b.to, a, err));
+    plim_status status = new_tables(&b);
+    if (status == PLIM_OK) {
+        count_uses(&b);
+        status = play(&b);
+    }
+    if (status == PLIM_OK) status = rename_all(&b);
+    if (status == PLIM_OK) {
+        plim_graph *old = m->graph;
+        m->graph = b.to;
+        b.to = old;
+    }
+    plim__graph_free(&b.to);
+    uint32_t *tables[] = {b.plain, b.blocked, b.uses, b.user, b.maker, b.conv, b.in};
+    for (uint32_t i = 0; i < sizeof tables / sizeof *tables; i++) plim__free(&a, tables[i]);
+    return status;
+}
