@@ -8,7 +8,7 @@
 plim_status plim__onnx_lower_identity(plim__onnx_call *c, plim_error *err)
 {
     const plim__onnx_slot *s = plim__onnx_slot_in(c, 0);
-    if (s->host && !s->param) {
+    if (s->host && !s->param && !s->apart) {
         c->host[0] = s->host;
         return PLIM_OK;
     }
@@ -196,6 +196,22 @@ plim_status plim__onnx_lower_thresholded(plim__onnx_call *c, plim_error *err)
     PLIM_TRY(plim__onnx_in(c, 0, &x, err));
     PLIM_TRY(plim__onnx_constant(c, plim__onnx_type(c, x), 0, &zero, err));
     return above(c, x, plim__onnx_float(c, "alpha", 1), zero, &c->out[0], err);
+}
+
+/* x + bias below -lambd, x - bias above lambd, 0 between. */
+plim_status plim__onnx_lower_shrink(plim__onnx_call *c, plim_error *err)
+{
+    const double limit = plim__onnx_float(c, "lambd", 0.5), bias = plim__onnx_float(c, "bias", 0);
+    uint32_t x, v, test, shifted;
+    PLIM_TRY(plim__onnx_in(c, 0, &x, err));
+    PLIM_TRY(plim__onnx_constant(c, plim__onnx_type(c, x), 0, &v, err));
+    for (uint32_t side = 0; side < 2; side++) {
+        PLIM_TRY(plim__onnx_ew_number(c, side ? PLIM__EW_GREATER : PLIM__EW_LESS, x, side ? limit : -limit, &test, err));
+        PLIM_TRY(plim__onnx_ew_number(c, PLIM__EW_ADD, x, side ? -bias : bias, &shifted, err));
+        PLIM_TRY(plim__onnx_ew(c, PLIM__EW_WHERE, (const uint32_t[]){test, shifted, v}, 3, &v, err));
+    }
+    c->out[0] = v;
+    return PLIM_OK;
 }
 
 /* max(0, x) + alpha * (exp(min(0, x) / alpha) - 1): nothing overflows for large x, in the gradient neither. */
