@@ -229,6 +229,8 @@ static inline plim_dtype plim__onnx_type(const plim__onnx_call *c, uint32_t v) {
 plim_status plim__onnx_ew(plim__onnx_call *c, plim__ew fn, const uint32_t *in, uint32_t n, uint32_t *v, plim_error *err);
 plim_status plim__onnx_ew1(plim__onnx_call *c, plim__ew fn, uint32_t a, uint32_t *v, plim_error *err);
 plim_status plim__onnx_ew2(plim__onnx_call *c, plim__ew fn, uint32_t a, uint32_t b, uint32_t *v, plim_error *err);
+/** a / b; integers toward zero, as ONNX has it. In onnx_math.c. */
+plim_status plim__onnx_divide(plim__onnx_call *c, uint32_t a, uint32_t b, uint32_t *v, plim_error *err);
 /** fn(a, number), the number in a's dtype. */
 plim_status plim__onnx_ew_number(plim__onnx_call *c, plim__ew fn, uint32_t a, double number, uint32_t *v, plim_error *err);
 /** A scalar constant. */

@@ -47,14 +47,19 @@ static plim_status divide_signed(plim__onnx_call *c, uint32_t a, uint32_t b, uin
     return plim__onnx_ew2(c, PLIM__EW_MUL, *v, sign, v, err);
 }
 
+plim_status plim__onnx_divide(plim__onnx_call *c, uint32_t a, uint32_t b, uint32_t *v, plim_error *err)
+{
+    const plim__kind kind = plim__dtype_kind(plim__onnx_type(c, a));
+    if (kind == PLIM__KIND_INT) return divide_signed(c, a, b, v, err);
+    return plim__onnx_ew2(c, kind == PLIM__KIND_FLOAT ? PLIM__EW_DIV : PLIM__EW_FLOOR_DIV, a, b, v, err);
+}
+
 plim_status plim__onnx_lower_divide(plim__onnx_call *c, plim_error *err)
 {
     uint32_t a, b;
     PLIM_TRY(plim__onnx_in(c, 0, &a, err));
     PLIM_TRY(plim__onnx_in(c, 1, &b, err));
-    const plim__kind kind = plim__dtype_kind(plim__onnx_type(c, a));
-    if (kind == PLIM__KIND_INT) return divide_signed(c, a, b, &c->out[0], err);
-    return plim__onnx_ew2(c, kind == PLIM__KIND_FLOAT ? PLIM__EW_DIV : PLIM__EW_FLOOR_DIV, a, b, &c->out[0], err);
+    return plim__onnx_divide(c, a, b, &c->out[0], err);
 }
 
 /* fmod = 0 is Python's %, for integers; fmod = 1 is C's fmod, which has the sign of its first operand. */

@@ -455,8 +455,9 @@ plim_status plim__onnx_sum(plim__onnx_call *c, uint32_t x, uint32_t mask, bool k
     *v = x;
     if (mask) PLIM_TRY(plim__op_reduce(c->g, PLIM__REDUCE_SUM, x, mask, keepdims, wide, v, err));
     if (mean && count != 1) {
-        if (plim__dtype_is_float(t)) PLIM_TRY(plim__onnx_ew_number(c, PLIM__EW_DIV, *v, count, v, err));
-        else PLIM_TRY(plim__onnx_ew_number(c, PLIM__EW_FLOOR_DIV, *v, count, v, err));
+        uint32_t by;
+        PLIM_TRY(plim__onnx_constant(c, wide, count, &by, err));
+        PLIM_TRY(plim__onnx_divide(c, *v, by, v, err));
     }
     return plim__op_cast(c->g, *v, t, v, err);
 }

@@ -33,6 +33,14 @@ expect_match 'as JSON' 1 '"verdict": "unsupported"' "$CONFORMANCE" --json small
 expect_match 'sums as JSON' 1 '"not_numeric": 1' "$CONFORMANCE" --json small
 expect_match 'one test alone, which passes' 0 '^1 passed, 0 failed, 0 unsupported, 0 not numeric$' "$CONFORMANCE" small/passes
 
+# Operators against NumPy, where the ONNX project's tests do not go.
+. "$tests/lib/python.sh"
+if [ -n "$PYTHON" ] && "$PYTHON" "$tests/oracle/onnx_cases.py" oracle; then
+    expect_match 'operators as NumPy computes them' 0 '^[1-9][0-9]+ passed, 0 failed, 0 unsupported, 0 not numeric$' "$CONFORMANCE" --verbose oracle
+else
+    skip 'operators as NumPy computes them' 'no python3 with NumPy here'
+fi
+
 # The ONNX project's tests of single operators: none may fail, and of those with numbers four in five have to pass.
 if [ -f "$cases/onnx-node/node-tests.tar.xz" ]; then
     mkdir node && tar -C node -xJf "$cases/onnx-node/node-tests.tar.xz"

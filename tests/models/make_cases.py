@@ -18,8 +18,9 @@ import sys
 FLOAT, STRING, DOUBLE = 1, 8, 11
 
 
-# ---- protobuf: a message is bytes, a field is (number, int, str, bytes or message); field numbers are onnx.proto's
+# ---- protobuf: a message is bytes, a field is (number, int, float, str, bytes or message); field numbers are onnx.proto's
 def varint(n):
+    n &= (1 << 64) - 1
     out = bytearray()
     while n >= 0x80:
         out.append(n & 0x7F | 0x80)
@@ -31,6 +32,8 @@ def varint(n):
 def field(number, value):
     if isinstance(value, int):
         return varint(number << 3) + varint(value)
+    if isinstance(value, float):
+        return varint(number << 3 | 5) + struct.pack("<f", value)
     if isinstance(value, str):
         value = value.encode()
     return varint(number << 3 | 2) + varint(len(value)) + value
@@ -104,4 +107,5 @@ def main():
         network(folder, *words[i : i + 3])
 
 
-main()
+if __name__ == "__main__":
+    main()
