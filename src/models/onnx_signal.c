@@ -147,6 +147,8 @@ static plim_status frames_of(plim__onnx_call *c, uint32_t x, int64_t step, int64
     const int64_t frames = (s.dim[1] - length) / step + 1;
     plim__onnx_host *h;
     uint32_t index;
+    PLIM_FAIL_IF(frames > (int64_t)(MATRIX_BYTES / 8) / length, err, PLIM_E_UNSUPPORTED, "%lld frames of %lld elements", (long long)frames,
+                 (long long)length);
     PLIM_TRY(plim__onnx_host_new(c->x, PLIM_I64, &(plim_shape){2, {frames, length}}, &h, err));
     for (uint64_t i = 0; i < h->count; i++) ((int64_t *)h->data)[i] = (int64_t)(i / (uint64_t)length) * step + (int64_t)(i % (uint64_t)length);
     PLIM_TRY(plim__graph_const(c->g, PLIM_I64, &(plim_shape){1, {frames * length}}, h->data, &index, err));
@@ -207,6 +209,8 @@ plim_status plim__onnx_lower_mel_weights(plim__onnx_call *c, plim_error *err)
     PLIM_TRY(plim__onnx_dtype(plim__onnx_int(c, "output_datatype", 1), &to, err));
     PLIM_FAIL_IF(!(rate > 0 && low >= 0 && high >= low && high <= rate / 2), err, PLIM_E_FORMAT, "a band from %g to %g at a rate of %g", low, high, rate);
     const plim_shape s = {2, {length / 2 + 1, bands}};
+    PLIM_FAIL_IF(s.dim[0] > (int64_t)(MATRIX_BYTES / 8) / bands, err, PLIM_E_UNSUPPORTED, "%lld filters of %lld numbers", (long long)bands,
+                 (long long)s.dim[0]);
     const double from = 2595 * log10(1 + low / 700), step = (2595 * log10(1 + high / 700) - from) / (double)(bands + 2);
     PLIM_TRY(plim__onnx_host_new(c->x, PLIM_F64, &s, &wide, err));
     PLIM_TRY(plim__onnx_host_new(c->x, to, &s, &h, err));

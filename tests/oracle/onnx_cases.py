@@ -461,7 +461,26 @@ def signal_cases():
         case("onesided%d" % onesided, "STFT", [s, scalar(4), window], np.stack([y.real, y.imag], -1).astype(np.float32), onesided=onesided)
 
 
+# ---- losses
+def loss_cases():
+    x, target, weight = f32(4, 3, 2, 5), ints(0, 3, (4, 2, 5)), np.abs(f32(3))
+    log_prob = x - np.log(np.exp(x).sum(1, keepdims=True))
+    for ignore in [None, 1, -7]:
+        t = np.where(rng.random(target.shape) < 0.3, ignore, target) if ignore is not None else target
+        safe, keep = np.clip(t, 0, 2), np.ones(t.shape) if ignore is None else t != ignore
+        extra = {} if ignore is None else {"ignore_index": ignore}
+        for w in [None, weight]:
+            factor = (np.ones(t.shape) if w is None else w[safe]) * keep
+            for op, values, outs in [("NegativeLogLikelihoodLoss", x, []), ("SoftmaxCrossEntropyLoss", log_prob, [log_prob])]:
+                each = -np.take_along_axis(values, safe[:, None], 1)[:, 0] * factor
+                for reduction, y in [("none", each), ("sum", each.sum()), ("mean", each.sum() / factor.sum())]:
+                    name = "%s_ignore%s_weight%d" % (reduction, ignore, w is not None)
+                    case(name.replace("-", "m"), op, [x, t.astype(np.int32), w][: 2 + (w is not None)], [np.asarray(y, np.float32)] + outs, opset=13,
+                         reduction=reduction, **extra)
+
+
 def main():
+    loss_cases()
     recurrent_cases()
     index_cases()
     product_cases()
