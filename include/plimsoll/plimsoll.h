@@ -477,6 +477,26 @@ PLIM_API plim_status plim_trainer_save(plim_trainer *t, const char *path, plim_e
 /** Writes weights, what the optimizer keeps, and where the training stands. Whole or not at all. */
 PLIM_API plim_status plim_trainer_checkpoint(plim_trainer *t, const char *path, plim_error *err);
 
+/* ------------------------------------------------------------------------------------------- conformance */
+
+typedef enum plim_conformance_verdict {
+    PLIM_CONFORMANCE_PASSED,
+    PLIM_CONFORMANCE_FAILED,      /**< a result differs, or the test cannot be read or run */
+    PLIM_CONFORMANCE_UNSUPPORTED, /**< the model asks for something that is not there, and was refused */
+    PLIM_CONFORMANCE_NOT_NUMERIC, /**< an input or output is no tensor of numbers */
+} plim_conformance_verdict;
+
+typedef struct plim_conformance {
+    plim_conformance_verdict verdict;
+    char op[64];   /**< of the model's only node; "several" */
+    char why[512]; /**< the first difference, or what is not supported; "" where it passed */
+} plim_conformance;
+
+/** Runs one test as the ONNX project lays it out: `folder`/model.onnx, `folder`/test_data_set_0/input_0.pb, output_0.pb ... Results conform as they do
+ *  there: the same dtype and shape, floats within 1e-7 + 1e-3 * |expected|, the rest equal; bf16 within a unit in the last place.
+ *  @return PLIM_OK whatever the verdict; PLIM_E_INVALID where there is no model.onnx, PLIM_E_NOMEM */
+PLIM_API plim_status plim_conformance_run(plim_conformance *out, const char *folder, const plim_settings *set, plim_error *err);
+
 /* -------------------------------------------------------------------------------------------------- files */
 
 /** What a file's content is known by. */

@@ -10,6 +10,7 @@
 /* What happens to the elements of one index: `a` and `x` are walked together; x is NULL where the index names nothing. */
 typedef struct lookup lookup;
 typedef void visit_fn(const lookup *l, char *a, char *x);
+typedef void fold_fn(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n);
 
 struct lookup {
     plim__strided before, index, behind; /* each walks a and, in this order, x, the index, x */
@@ -18,6 +19,7 @@ struct lookup {
     uint64_t item;        /* bytes of an element */
     char fill[8];
     visit_fn *visit;
+    fold_fn *fold;        /* scatter: what becomes of x and a */
 };
 
 /* Dimensions [first, first + n) of v. */
@@ -119,20 +121,39 @@ void plim__gather_run(const plim__view *a, const plim__view *x, const plim__view
 
 /* ---------------------------------------------------------------------------------------------- scatter */
 
-#define ADD_FN(name, T)                                                                                                      \
-    static void name(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n)                              \
-    {                                                                                                                        \
-        if (to_step == (int64_t)sizeof(T) && from_step == (int64_t)sizeof(T)) {                                              \
-            T *restrict x = (T *)(void *)to;                                                                                 \
-            const T *restrict a = (const T *)(const void *)from;                                                             \
-            for (int64_t j = 0; j < n; j++) x[j] += a[j];                                                                    \
-            return;                                                                                                          \
-        }                                                                                                                    \
-        for (int64_t j = 0; j < n; j++) *(T *)(void *)(to + j * to_step) += *(const T *)(const void *)(from + j * from_step); \
+#define FOLD_FN(name, T, both)                                                                  \
+    static void name(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n) \
+    {                                                                                           \
+        if (to_step == (int64_t)sizeof(T) && from_step == (int64_t)sizeof(T)) {                 \
+            T *restrict x = (T *)(void *)to;                                                    \
+            const T *restrict a = (const T *)(const void *)from;                                \
+            for (int64_t j = 0; j < n; j++) x[j] = both(x[j], a[j]);                            \
+            return;                                                                             \
+        }                                                                                       \
+        for (int64_t j = 0; j < n; j++) {                                                       \
+            T *x = (T *)(void *)(to + j * to_step);                                             \
+            *x = both(*x, *(const T *)(const void *)(from + j * from_step));                    \
+        }                                                                                       \
     }
 
-ADD_FN(add_f32, float)
-ADD_FN(add_f64, double)
+/* NaN passes, as in reductions. */
+#define SUM_OF(x, a) ((x) + (a))
+#define PRODUCT_OF(x, a) ((x) * (a))
+#define SMALLER_OF(x, a) ((x) < (a) || (x) != (x) ? (x) : (a))
+#define LARGER_OF(x, a) ((x) > (a) || (x) != (x) ? (x) : (a))
+FOLD_FN(sum_f32, float, SUM_OF)
+FOLD_FN(sum_f64, double, SUM_OF)
+FOLD_FN(product_f32, float, PRODUCT_OF)
+FOLD_FN(product_f64, double, PRODUCT_OF)
+FOLD_FN(smaller_f32, float, SMALLER_OF)
+FOLD_FN(smaller_f64, double, SMALLER_OF)
+FOLD_FN(larger_f32, float, LARGER_OF)
+FOLD_FN(larger_f64, double, LARGER_OF)
+
+static fold_fn *const folds[4][2] = {
+    [PLIM__FOLD_SUM] = {sum_f32, sum_f64}, [PLIM__FOLD_PROD] = {product_f32, product_f64},
+    [PLIM__FOLD_MIN] = {smaller_f32, smaller_f64}, [PLIM__FOLD_MAX] = {larger_f32, larger_f64},
+};
 
 static void visit_scatter(const lookup *l, char *a, char *x)
 {
@@ -141,13 +162,13 @@ static void visit_scatter(const lookup *l, char *a, char *x)
     const uint32_t last = s->rank - 1;
     char *data[PLIM__STRIDED_MAX] = {a, x};
     int64_t at[PLIM_MAX_RANK] = {0};
-    do (l->item == 4 ? add_f32 : add_f64)(data[1], s->step[1][last], data[0], s->step[0][last], s->n[last]);
+    do l->fold(data[1], s->step[1][last], data[0], s->step[0][last], s->n[last]);
     while (plim__strided_next(s, data, at, last));
 }
 
-void plim__scatter_add_run(const plim__view *x, const plim__view *a, const plim__view *index, uint32_t axis)
+void plim__scatter_run(plim__fold how, const plim__view *x, const plim__view *a, const plim__view *index, uint32_t axis)
 {
     if (plim__view_count(a) == 0) return;
-    lookup l = {.visit = visit_scatter};
+    lookup l = {.visit = visit_scatter, .fold = folds[how][x->dtype == PLIM_F64]};
     lookup_run(&l, a, x, index, axis);
 }

@@ -51,6 +51,14 @@ typedef struct plim__input_type {
     plim_dtype dtype;
 } plim__input_type;
 
+/** An input whose data are there when the model is read: a constant of the graph, and none of the model's inputs. */
+typedef struct plim__known {
+    uint32_t input; /* its place among the file's inputs that have no data in the file */
+    plim_dtype dtype;
+    plim_shape shape;
+    const void *data; /* dense, C order; looked at while the model is read only */
+} plim__known;
+
 typedef struct plim__model_options {
     const plim__input_type *type;
     uint32_t n_types;
@@ -58,6 +66,9 @@ typedef struct plim__model_options {
     const plim__dim_binding *dim; /* by name */
     uint32_t n_dims;
     bool training;                /* batch statistics, dropout */
+    const plim__known *known;     /* ONNX only */
+    uint32_t n_known;
+    bool fold_known;              /* what follows from known inputs alone is known, too; else only who asks for one's data gets it */
 } plim__model_options;
 
 typedef struct plim__model {

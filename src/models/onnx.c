@@ -12,7 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define OPSET_LEAST 7
+#define OPSET_LEAST 1
+#define OPSET_FULL 7 /* before, only operators that have not changed since */
 #define OPSET_MOST 21
 
 /* For messages: a name as it may be printed. */
@@ -130,7 +131,7 @@ plim_status plim__onnx_known(plim__onnx *x, plim__onnx_slot *slot, const plim__o
     plim_dtype dtype;
     uint64_t bytes;
     *out = NULL;
-    if (slot->param) return PLIM_OK;
+    if (slot->param || slot->apart) return PLIM_OK;
     if (!slot->host && slot->tensor) {
         PLIM_TRY(size_of(slot->tensor, &dtype, &bytes, err));
         if (bytes <= PLIM__ONNX_FOLD_BYTES) PLIM_TRY(plim__onnx_load(x, slot->tensor, &slot->host, err));
@@ -240,6 +241,8 @@ static plim_status lower_call(plim__onnx *x, plim__onnx_call *c, plim_error *err
                  show(n->domain).text);
     const plim__onnx_op *op = plim__onnx_op_of(n->op);
     PLIM_FAIL_IF(!op, err, PLIM_E_UNSUPPORTED, "this operator is not supported");
+    PLIM_FAIL_IF(x->file.opset < OPSET_FULL && !plim__onnx_unchanged_since(n->op, x->file.opset), err, PLIM_E_UNSUPPORTED,
+                 "this operator as operator set %lld has it; %d to %d are supported", (long long)x->file.opset, OPSET_FULL, OPSET_MOST);
     PLIM_TRY(gather_inputs(x, c, &known, err));
     PLIM_TRY(check_call(c, op, err));
     c->arg = op->arg;
@@ -439,6 +442,45 @@ static plim_status add_input(plim__onnx *x, const plim__onnx_info *in, bool samp
     return plim__model_input(x->model, in->name, dtype, &shape, samples && shape.rank > 0 ? 0 : -1, &find(x, in->name)->value, err);
 }
 
+/* Are the data what the file says of the input? It is their own shape that counts: that in the file may be left open, and nothing else is made of it. */
+static plim_status check_known(const plim__onnx *x, const plim__onnx_info *in, const plim__known *k, plim_error *err)
+{
+    plim_dtype dtype;
+    plim_error inner = {0};
+    const plim_status status = plim__onnx_dtype(in->type, &dtype, &inner);
+    if (status != PLIM_OK) return FAIL(x, status, "input '%s': %s", show(in->name).text, inner.message);
+    if (dtype != k->dtype)
+        return FAIL(x, PLIM_E_TYPE, "input '%s' is of %s; the data are of %s", show(in->name).text, plim_dtype_name(dtype), plim_dtype_name(k->dtype));
+    return PLIM_OK;
+}
+
+/* The n-th input without an initializer; NULL: there are not so many. */
+static const plim__onnx_info *nth_input(const plim__onnx *x, uint32_t n)
+{
+    for (uint32_t i = 0; i < x->file.n_inputs; i++)
+        if (find(x, x->file.input[i].name)->input && n-- == 0) return &x->file.input[i];
+    return NULL;
+}
+
+/* An input with its data: as an initializer would be, but never a parameter. */
+static plim_status add_known(plim__onnx *x, const plim__known *k, plim_error *err)
+{
+    uint64_t count;
+    const plim__onnx_info *in = nth_input(x, k->input);
+    if (!in) return FAIL(x, PLIM_E_INVALID, "data for input %u, which is not there", k->input);
+    PLIM_TRY(check_known(x, in, k, err));
+    PLIM_TRY(plim_shape_count(&count, &k->shape, err));
+    plim__onnx_host *h = plim__onnx_new(&x->arena, 1, sizeof *h, err);
+    if (!h) return PLIM_E_NOMEM;
+    *h = (plim__onnx_host){.dtype = k->dtype, .shape = k->shape, .count = count, .data = (void *)k->data};
+    plim__onnx_slot *slot = find(x, in->name);
+    slot->host = h;
+    slot->apart = !x->options->fold_known;
+    for (uint32_t d = 0; d < in->rank && d < k->shape.rank; d++)
+        if (in->dim[d].value <= 0) spread(x, in->dim[d].param, k->shape.dim[d]);
+    return PLIM_OK;
+}
+
 /* The inputs that are read; batch dimensions first, so that their names are known when others are looked at. */
 static plim_status add_inputs(plim__onnx *x, const walk *w, plim_error *err)
 {
@@ -447,9 +489,11 @@ static plim_status add_inputs(plim__onnx *x, const walk *w, plim_error *err)
     if (!samples) return PLIM_E_NOMEM;
     bool *read = samples + x->file.n_inputs;
     PLIM_TRY(check_bindings(x, err));
+    for (uint32_t i = 0; i < x->options->n_known; i++) PLIM_TRY(add_known(x, &x->options->known[i], err));
     for (uint32_t i = 0; i < x->file.n_inputs; i++) {
         plim__onnx_info *in = &x->file.input[i];
-        read[i] = find(x, in->name)->input && is_read(x, w, in->name);
+        const plim__onnx_slot *slot = find(x, in->name);
+        read[i] = slot->input && !slot->host && is_read(x, w, in->name);
         if (!read[i]) continue;
         if (in->rank > PLIM_MAX_RANK)
             return FAIL(x, PLIM_E_UNSUPPORTED, "input '%s' has %u dimensions; %d are supported", show(in->name).text, in->rank, PLIM_MAX_RANK);

@@ -7,7 +7,8 @@
  *   onnx_save.c    a copy of the file with other data
  *   onnx_fold.c    what is known while reading, computed by the ops' own kernels
  *   onnx_ops.c     the table: op_type to a lowering function; attributes and operands for it
- *   onnx_math.c, onnx_shape.c, onnx_reduce.c, onnx_conv.c, onnx_norm.c   the lowering functions
+ *   onnx_math.c, onnx_shape.c, onnx_index.c, onnx_reduce.c, onnx_conv.c, onnx_resize.c, onnx_norm.c, onnx_loss.c, onnx_quant.c, onnx_einsum.c, onnx_rnn.c,
+ *   onnx_signal.c, onnx_sample.c   the lowering functions
  *
  * All of it lives in an arena of chunks that goes when the import ends. Names are NUL-terminated copies. */
 #ifndef PLIM_MODELS_ONNX_H
@@ -95,6 +96,8 @@ typedef struct plim__onnx_file {
 } plim__onnx_file;
 
 plim_status plim__onnx_decode(plim__onnx_file *out, plim__wire *w, plim__onnx_arena *arena, plim_error *err);
+/** A file that is one TensorProto. */
+plim_status plim__onnx_decode_tensor(plim__onnx_tensor *out, plim__wire *w, plim__onnx_arena *arena, plim_error *err);
 
 /* ------------------------------------------------------------------------------------------------- one import */
 
@@ -114,6 +117,7 @@ typedef struct plim__onnx_slot {
     uint32_t value;                  /* in the graph; PLIM__NONE: not there yet */
     uint32_t maker;                  /* the node; PLIM__NONE: an input or initializer, or nothing (then it is all empty) */
     bool input;
+    bool apart;                      /* an input with known data, which is not computed with while reading: only who asks for it gets it */
     bool param;                      /* a float initializer with a dimension: a parameter when it is used in the graph */
 } plim__onnx_slot;
 
@@ -182,6 +186,8 @@ typedef struct plim__onnx_op {
 
 /** The row of an op type; NULL: none. */
 const plim__onnx_op *plim__onnx_op_of(const char *type);
+/** Whether the operator means the same in operator set `opset`, an early one, as in set 7. */
+bool plim__onnx_unchanged_since(const char *type, int64_t opset);
 /** Fails where the row does not know the attribute, or not with this type. */
 plim_status plim__onnx_check_attr(const plim__onnx_op *op, const plim__onnx_attr *a, plim_error *err);
 
@@ -226,6 +232,8 @@ static inline plim_dtype plim__onnx_type(const plim__onnx_call *c, uint32_t v) {
 plim_status plim__onnx_ew(plim__onnx_call *c, plim__ew fn, const uint32_t *in, uint32_t n, uint32_t *v, plim_error *err);
 plim_status plim__onnx_ew1(plim__onnx_call *c, plim__ew fn, uint32_t a, uint32_t *v, plim_error *err);
 plim_status plim__onnx_ew2(plim__onnx_call *c, plim__ew fn, uint32_t a, uint32_t b, uint32_t *v, plim_error *err);
+/** a / b; integers toward zero, as ONNX has it. In onnx_math.c. */
+plim_status plim__onnx_divide(plim__onnx_call *c, uint32_t a, uint32_t b, uint32_t *v, plim_error *err);
 /** fn(a, number), the number in a's dtype. */
 plim_status plim__onnx_ew_number(plim__onnx_call *c, plim__ew fn, uint32_t a, double number, uint32_t *v, plim_error *err);
 /** A scalar constant. */
@@ -239,6 +247,14 @@ plim_status plim__onnx_per_channel(plim__onnx_call *c, uint32_t x, uint32_t rank
 /** Sum or mean over the dimensions of `mask`, in x's dtype. */
 plim_status plim__onnx_sum(plim__onnx_call *c, uint32_t x, uint32_t mask, bool keepdims, bool mean, uint32_t *v, plim_error *err);
 
+/* ---- onnx_conv.c */
+/** What the attributes say of a convolution of x with the weights w. */
+plim_status plim__onnx_conv_of(plim__onnx_call *c, uint32_t x, uint32_t w, plim__conv *conv, plim_error *err);
+
+/* ---- onnx_index.c */
+/** x at `at` (i64, of x's rank, not longer than x elsewhere), which says where along `axis`, negatives from the end. */
+plim_status plim__onnx_elements(plim__onnx_call *c, uint32_t x, uint32_t at, uint32_t axis, uint32_t *v, plim_error *err);
+
 /* ---- onnx_fold.c */
 /** Computes the constant value `v` of a graph that has nothing but constants and nodes. */
 plim_status plim__onnx_evaluate(plim__onnx *x, const plim_graph *g, const uint32_t *v, uint32_t n, const plim__onnx_host **out, plim_error *err);
@@ -250,7 +266,10 @@ plim_status plim__onnx_evaluate(plim__onnx *x, const plim_graph *g, const uint32
     X(transpose) X(concat) X(split) X(slice) X(pad) X(gather) X(gather_elements) X(flatten) X(squeeze) X(unsqueeze) \
     X(expand) X(tile) X(shape) X(size) X(constant) X(constant_of_shape) X(range) X(onehot) X(trilu) X(depth_to_space) \
     X(space_to_depth) X(eyelike) X(reduce) X(argreduce) X(topk) X(cumsum) X(conv) X(conv_transpose) X(pool) X(global_pool) \
-    X(resize) X(lrn) X(batch_norm) X(layer_norm) X(instance_norm) X(group_norm) X(lp_norm) X(mvn)
+    X(resize) X(lrn) X(batch_norm) X(layer_norm) X(instance_norm) X(group_norm) X(lp_norm) X(mvn) \
+    X(nll_loss) X(softmax_loss) X(quantize) X(dequantize) X(dynamic_quantize) X(conv_integer) X(matmul_integer) X(qlinear_conv) \
+    X(qlinear_matmul) X(gather_nd) X(scatter_elements) X(scatter_nd) X(reverse_sequence) X(compress) X(nonzero) X(einsum) X(rnn) X(window) \
+    X(dft) X(stft) X(mel_weights) X(grid_sample) X(shrink)
 #define X(name) plim_status plim__onnx_lower_##name(plim__onnx_call *c, plim_error *err);
 PLIM__ONNX_LOWER(X)
 #undef X

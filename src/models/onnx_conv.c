@@ -3,7 +3,6 @@
 #include "core/size.h"
 #include "models/onnx.h"
 
-#include <math.h>
 #include <string.h>
 
 #define EXTENT_MAX (INT64_C(1) << 40) /* of a dimension or a window here: sums and products of a few of them do not overflow */
@@ -103,11 +102,9 @@ static plim__conv conv_of(const window *w, int64_t groups)
     return conv;
 }
 
-static plim_status conv_operands(plim__onnx_call *c, uint32_t *x, uint32_t *w, window *win, int64_t *groups, plim_error *err)
+static plim_status conv_window(plim__onnx_call *c, uint32_t x, uint32_t w, window *win, int64_t *groups, plim_error *err)
 {
-    PLIM_TRY(plim__onnx_in_float(c, 0, x, err));
-    PLIM_TRY(plim__onnx_in_float(c, 1, w, err));
-    const plim_shape sx = plim__onnx_shape(c, *x), sw = plim__onnx_shape(c, *w);
+    const plim_shape sx = plim__onnx_shape(c, x), sw = plim__onnx_shape(c, w);
     PLIM_FAIL_IF(sw.rank != sx.rank, err, PLIM_E_SHAPE, "weights of %u dimensions for an input of %u", sw.rank, sx.rank);
     *groups = plim__onnx_int(c, "group", 1);
     PLIM_FAIL_IF(*groups < 1, err, PLIM_E_FORMAT, "attribute group = %lld", (long long)*groups);
@@ -125,14 +122,23 @@ static plim_status add_bias(plim__onnx_call *c, uint32_t v, plim_error *err)
     return plim__onnx_out_like(c, 0, v, err);
 }
 
-plim_status plim__onnx_lower_conv(plim__onnx_call *c, plim_error *err)
+plim_status plim__onnx_conv_of(plim__onnx_call *c, uint32_t x, uint32_t w, plim__conv *conv, plim_error *err)
 {
     window win;
-    uint32_t x, w, v;
     int64_t groups;
-    PLIM_TRY(conv_operands(c, &x, &w, &win, &groups, err));
+    PLIM_TRY(conv_window(c, x, w, &win, &groups, err));
     PLIM_TRY(pads_of(c, &win, err));
-    const plim__conv conv = conv_of(&win, groups);
+    *conv = conv_of(&win, groups);
+    return PLIM_OK;
+}
+
+plim_status plim__onnx_lower_conv(plim__onnx_call *c, plim_error *err)
+{
+    uint32_t x, w, v;
+    plim__conv conv;
+    PLIM_TRY(plim__onnx_in_float(c, 0, &x, err));
+    PLIM_TRY(plim__onnx_in_float(c, 1, &w, err));
+    PLIM_TRY(plim__onnx_conv_of(c, x, w, &conv, err));
     PLIM_TRY(plim__op_conv(c->g, x, w, &conv, &v, err));
     return add_bias(c, v, err);
 }
@@ -170,7 +176,9 @@ plim_status plim__onnx_lower_conv_transpose(plim__onnx_call *c, plim_error *err)
     window win;
     uint32_t x, w, v;
     int64_t groups, out[3];
-    PLIM_TRY(conv_operands(c, &x, &w, &win, &groups, err));
+    PLIM_TRY(plim__onnx_in_float(c, 0, &x, err));
+    PLIM_TRY(plim__onnx_in_float(c, 1, &w, err));
+    PLIM_TRY(conv_window(c, x, w, &win, &groups, err));
     PLIM_TRY(transpose_window(c, &win, out, err));
     const plim_shape sx = plim__onnx_shape(c, x), sw = plim__onnx_shape(c, w);
     plim_shape to = {.rank = sx.rank, .dim = {sx.dim[0]}};
@@ -224,112 +232,5 @@ plim_status plim__onnx_lower_lrn(plim__onnx_call *c, plim_error *err)
     PLIM_TRY(plim__onnx_in_float(c, 0, &x, err));
     PLIM_TRY(plim__op_lrn(c->g, x, plim__onnx_int(c, "size", 0), plim__onnx_float(c, "alpha", 1e-4), plim__onnx_float(c, "beta", 0.75),
                           plim__onnx_float(c, "bias", 1), &v, err));
-    return plim__onnx_out_like(c, 0, v, err);
-}
-
-/* -------------------------------------------------------------------------------------------------------------- resize */
-
-/* Factors and extents by dimension of x; factors of 0 follow from the extents. */
-typedef struct resizing {
-    double scale[PLIM_MAX_RANK];
-    int64_t size[PLIM_MAX_RANK];
-} resizing;
-
-static plim_status set_scale(resizing *r, uint32_t d, int64_t extent, double scale, plim_error *err)
-{
-    const double size = floor((double)extent * scale);
-    PLIM_FAIL_IF(!(scale > 0 && size <= (double)EXTENT_MAX), err, PLIM_E_FORMAT, "a scale of %g for dimension %u", scale, d);
-    r->scale[d] = scale;
-    r->size[d] = (int64_t)size;
-    return PLIM_OK;
-}
-
-/* Dimension d of x that entry i of the lists is for. */
-static plim_status resize_axis(plim__onnx_call *c, uint32_t rank, uint64_t i, uint64_t n, uint32_t *d, plim_error *err)
-{
-    int64_t axes[PLIM_MAX_RANK];
-    uint32_t n_axes;
-    PLIM_TRY(plim__onnx_ints(c, "axes", axes, PLIM_MAX_RANK, &n_axes, err));
-    PLIM_FAIL_IF(n != (n_axes ? n_axes : rank), err, PLIM_E_SHAPE, "%llu scales or sizes for %u dimensions", (unsigned long long)n,
-                 n_axes ? n_axes : rank);
-    return plim__onnx_axis(n_axes ? axes[i] : (int64_t)i, rank, false, d, err);
-}
-
-static plim_status resize_extents(plim__onnx_call *c, const plim_shape *s, uint32_t k_scales, resizing *r, plim_error *err)
-{
-    const plim__onnx_attr *a = plim__onnx_attr_of(c, "scales"); /* Upsample, opset 7 */
-    const plim__onnx_host *scales = NULL, *sizes = NULL;
-    uint32_t d;
-    for (d = 0; d < s->rank; d++) {
-        r->size[d] = s->dim[d];
-        r->scale[d] = 1;
-    }
-    if (plim__onnx_has(c, k_scales)) PLIM_TRY(plim__onnx_given(c, k_scales, "scales", &scales, err));
-    if (plim__onnx_has(c, 3)) PLIM_TRY(plim__onnx_given(c, 3, "sizes", &sizes, err));
-    for (uint32_t i = 0; a && i < a->n_floats; i++) {
-        PLIM_TRY(resize_axis(c, s->rank, i, a->n_floats, &d, err));
-        PLIM_TRY(set_scale(r, d, s->dim[d], (double)a->floats[i], err));
-    }
-    for (uint64_t i = 0; scales && i < scales->count; i++) {
-        PLIM_TRY(resize_axis(c, s->rank, i, scales->count, &d, err));
-        PLIM_TRY(set_scale(r, d, s->dim[d], plim__onnx_number(scales, i), err));
-    }
-    for (uint64_t i = 0; sizes && i < sizes->count; i++) {
-        PLIM_TRY(resize_axis(c, s->rank, i, sizes->count, &d, err));
-        r->size[d] = plim__onnx_integer(sizes, i);
-        r->scale[d] = r->size[d] == s->dim[d] ? 1 : 0;
-        PLIM_FAIL_IF(r->size[d] < 1 || r->size[d] > EXTENT_MAX, err, PLIM_E_FORMAT, "a size of %lld for dimension %u", (long long)r->size[d], d);
-    }
-    PLIM_FAIL_IF(!a && !(scales && scales->count) && !(sizes && sizes->count), err, PLIM_E_FORMAT, "neither scales nor sizes");
-    return PLIM_OK;
-}
-
-/* Upsample, and Resize of opset 10, have no attributes for this: they are asymmetric, and nearest rounds down. */
-static plim_status resize_how(plim__onnx_call *c, bool old, plim__resize *r, plim_error *err)
-{
-    static const struct { const char *name; plim__resize_where where; } places[] = {
-        {"half_pixel", PLIM__RESIZE_HALF_PIXEL}, {"pytorch_half_pixel", PLIM__RESIZE_HALF_PIXEL}, {"asymmetric", PLIM__RESIZE_ASYMMETRIC},
-        {"align_corners", PLIM__RESIZE_ALIGN_CORNERS}};
-    static const char *const rounds[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
-    const char *mode = plim__onnx_text(c, "mode", "nearest");
-    const char *where = plim__onnx_text(c, "coordinate_transformation_mode", old ? "asymmetric" : "half_pixel");
-    const char *round = plim__onnx_text(c, "nearest_mode", old ? "floor" : "round_prefer_floor");
-    uint32_t p = 0;
-    r->mode = strcmp(mode, "nearest") == 0 ? PLIM__RESIZE_NEAREST : PLIM__RESIZE_LINEAR;
-    if (r->mode == PLIM__RESIZE_LINEAR && strcmp(mode, "linear") != 0 && strcmp(mode, "bilinear") != 0) return plim__onnx_refuse(c, "mode", err);
-    while (p < 4 && strcmp(where, places[p].name) != 0) p++;
-    if (p == 4) return plim__onnx_refuse(c, "coordinate_transformation_mode", err);
-    while (r->round < 4 && strcmp(round, rounds[r->round]) != 0) r->round++;
-    if (r->round == 4) return plim__onnx_refuse(c, "nearest_mode", err);
-    if (plim__onnx_int(c, "antialias", 0)) return plim__onnx_refuse(c, "antialias", err);
-    if (strcmp(plim__onnx_text(c, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0)
-        return plim__onnx_refuse(c, "keep_aspect_ratio_policy", err);
-    r->where = places[p].where;
-    for (uint32_t d = 0; d < r->space && p == 1; d++) /* PyTorch's differs for an extent of 1, of which it takes the first */
-        PLIM_FAIL_IF(r->size[d] == 1, err, PLIM_E_UNSUPPORTED, "attribute coordinate_transformation_mode = pytorch_half_pixel with an extent of 1");
-    return PLIM_OK;
-}
-
-plim_status plim__onnx_lower_resize(plim__onnx_call *c, plim_error *err)
-{
-    const bool old = c->arg || c->x->file.opset < 11;
-    uint32_t x, v, first = 0;
-    resizing all;
-    PLIM_TRY(plim__onnx_in_float(c, 0, &x, err));
-    const plim_shape s = plim__onnx_shape(c, x);
-    PLIM_TRY(resize_extents(c, &s, old ? 1 : 2, &all, err));
-    while (first < s.rank && all.scale[first] == 1) first++;
-    if (first == s.rank) {
-        PLIM_TRY(plim__onnx_in(c, 0, &c->out[0], err));
-        return PLIM_OK;
-    }
-    PLIM_FAIL_IF(s.rank - first > 3, err, PLIM_E_UNSUPPORTED, "dimension %u is resized; only the last 3 of %u may be", first, s.rank);
-    plim__resize r = {.space = s.rank - first};
-    for (uint32_t d = 0; d < r.space; d++) {
-        r.size[d] = all.size[first + d];
-        r.scale[d] = all.scale[first + d];
-    }
-    PLIM_TRY(resize_how(c, old, &r, err));
-    PLIM_TRY(plim__op_resize(c->g, x, &r, &v, err));
     return plim__onnx_out_like(c, 0, v, err);
 }

@@ -8,7 +8,7 @@
 plim_status plim__onnx_lower_identity(plim__onnx_call *c, plim_error *err)
 {
     const plim__onnx_slot *s = plim__onnx_slot_in(c, 0);
-    if (s->host && !s->param) {
+    if (s->host && !s->param && !s->apart) {
         c->host[0] = s->host;
         return PLIM_OK;
     }
@@ -47,14 +47,19 @@ static plim_status divide_signed(plim__onnx_call *c, uint32_t a, uint32_t b, uin
     return plim__onnx_ew2(c, PLIM__EW_MUL, *v, sign, v, err);
 }
 
+plim_status plim__onnx_divide(plim__onnx_call *c, uint32_t a, uint32_t b, uint32_t *v, plim_error *err)
+{
+    const plim__kind kind = plim__dtype_kind(plim__onnx_type(c, a));
+    if (kind == PLIM__KIND_INT) return divide_signed(c, a, b, v, err);
+    return plim__onnx_ew2(c, kind == PLIM__KIND_FLOAT ? PLIM__EW_DIV : PLIM__EW_FLOOR_DIV, a, b, v, err);
+}
+
 plim_status plim__onnx_lower_divide(plim__onnx_call *c, plim_error *err)
 {
     uint32_t a, b;
     PLIM_TRY(plim__onnx_in(c, 0, &a, err));
     PLIM_TRY(plim__onnx_in(c, 1, &b, err));
-    const plim__kind kind = plim__dtype_kind(plim__onnx_type(c, a));
-    if (kind == PLIM__KIND_INT) return divide_signed(c, a, b, &c->out[0], err);
-    return plim__onnx_ew2(c, kind == PLIM__KIND_FLOAT ? PLIM__EW_DIV : PLIM__EW_FLOOR_DIV, a, b, &c->out[0], err);
+    return plim__onnx_divide(c, a, b, &c->out[0], err);
 }
 
 /* fmod = 0 is Python's %, for integers; fmod = 1 is C's fmod, which has the sign of its first operand. */
@@ -196,6 +201,22 @@ plim_status plim__onnx_lower_thresholded(plim__onnx_call *c, plim_error *err)
     PLIM_TRY(plim__onnx_in(c, 0, &x, err));
     PLIM_TRY(plim__onnx_constant(c, plim__onnx_type(c, x), 0, &zero, err));
     return above(c, x, plim__onnx_float(c, "alpha", 1), zero, &c->out[0], err);
+}
+
+/* x + bias below -lambd, x - bias above lambd, 0 between. */
+plim_status plim__onnx_lower_shrink(plim__onnx_call *c, plim_error *err)
+{
+    const double limit = plim__onnx_float(c, "lambd", 0.5), bias = plim__onnx_float(c, "bias", 0);
+    uint32_t x, v, test, shifted;
+    PLIM_TRY(plim__onnx_in(c, 0, &x, err));
+    PLIM_TRY(plim__onnx_constant(c, plim__onnx_type(c, x), 0, &v, err));
+    for (uint32_t side = 0; side < 2; side++) {
+        PLIM_TRY(plim__onnx_ew_number(c, side ? PLIM__EW_GREATER : PLIM__EW_LESS, x, side ? limit : -limit, &test, err));
+        PLIM_TRY(plim__onnx_ew_number(c, PLIM__EW_ADD, x, side ? -bias : bias, &shifted, err));
+        PLIM_TRY(plim__onnx_ew(c, PLIM__EW_WHERE, (const uint32_t[]){test, shifted, v}, 3, &v, err));
+    }
+    c->out[0] = v;
+    return PLIM_OK;
 }
 
 /* max(0, x) + alpha * (exp(min(0, x) / alpha) - 1): nothing overflows for large x, in the gradient neither. */

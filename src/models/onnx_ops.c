@@ -16,6 +16,9 @@
 #define COMPARE(type, fn) {type, plim__onnx_lower_compare, 2, 2, "", PLIM__EW_##fn, false}
 #define ACTIVATION(type, how, attrs) {type, plim__onnx_lower_activation, 1, 1, attrs, PLIM__##how, false}
 #define REDUCE(type, n) {type, plim__onnx_lower_reduce, 1, 2, "axes:I keepdims:i noop_with_empty_axes:i", n, false}
+#define CONV_ATTRS "auto_pad:s dilations:I group:i kernel_shape:I pads:I strides:I"
+#define RNN_ATTRS "direction:s hidden_size:i layout:i"
+#define WINDOW_ATTRS "output_datatype:i periodic:i"
 #define POOL_ATTRS "auto_pad:s ceil_mode:i dilations:I kernel_shape:I pads:I storage_order:i strides:I"
 #define SCALES "coordinate_transformation_mode:s nearest_mode:s cubic_coeff_a:f exclude_outside:i extrapolation_value:f antialias:i axes:I " \
                "keep_aspect_ratio_policy:s"
@@ -36,23 +39,30 @@ static const plim__onnx_op table[] = {
     {"AveragePool", plim__onnx_lower_pool, 1, 1, POOL_ATTRS " count_include_pad:i", true, false},
     {"BatchNormalization", plim__onnx_lower_batch_norm, 5, 5, "epsilon:f momentum:f spatial:i training_mode:i", 0, true},
     {"BitShift", plim__onnx_lower_bitshift, 2, 2, "direction:s", 0, false},
+    {"BlackmanWindow", plim__onnx_lower_window, 1, 1, WINDOW_ATTRS, 2, true},
     {"Cast", plim__onnx_lower_cast, 1, 1, "to:i saturate:i", false, false},
     {"CastLike", plim__onnx_lower_cast, 2, 2, "saturate:i", true, true},
     EW("Ceil", CEIL),
     {"Celu", plim__onnx_lower_celu, 1, 1, "alpha:f", 0, false},
     {"Clip", plim__onnx_lower_clip, 1, 3, "min:f max:f", 0, false},
+    {"Compress", plim__onnx_lower_compress, 2, 2, "axis:i", 0, false},
     {"Concat", plim__onnx_lower_concat, 1, ANY, "axis:i", 0, false},
     {"Constant", plim__onnx_lower_constant, 0, 0, "value:t value_float:f value_floats:F value_int:i value_ints:I", 0, true},
     {"ConstantOfShape", plim__onnx_lower_constant_of_shape, 1, 1, "value:t", 0, true},
-    {"Conv", plim__onnx_lower_conv, 2, 3, "auto_pad:s dilations:I group:i kernel_shape:I pads:I strides:I", 0, false},
+    {"Conv", plim__onnx_lower_conv, 2, 3, CONV_ATTRS, 0, false},
+    {"ConvInteger", plim__onnx_lower_conv_integer, 2, 4, CONV_ATTRS, 0, false},
     {"ConvTranspose", plim__onnx_lower_conv_transpose, 2, 3,
      "auto_pad:s dilations:I group:i kernel_shape:I output_padding:I output_shape:I pads:I strides:I", 0, false},
     EW("Cos", COS),
     EW("Cosh", COSH),
     {"CumSum", plim__onnx_lower_cumsum, 2, 2, "exclusive:i reverse:i", 0, false},
+    {"DFT", plim__onnx_lower_dft, 1, 3, "axis:i inverse:i onesided:i", 0, false},
     {"DepthToSpace", plim__onnx_lower_depth_to_space, 1, 1, "blocksize:i mode:s", 0, false},
+    {"DequantizeLinear", plim__onnx_lower_dequantize, 2, 3, "axis:i", 0, false},
     {"Div", plim__onnx_lower_divide, 2, 2, "", 0, false},
     {"Dropout", plim__onnx_lower_dropout, 1, 3, "ratio:f seed:i", 0, true},
+    {"DynamicQuantizeLinear", plim__onnx_lower_dynamic_quantize, 1, 1, "", 0, false},
+    {"Einsum", plim__onnx_lower_einsum, 1, ANY, "equation:s", 0, false},
     ACTIVATION("Elu", ELU, "alpha:f"),
     COMPARE("Equal", EQUAL),
     EW("Erf", ERF),
@@ -61,15 +71,20 @@ static const plim__onnx_op table[] = {
     {"EyeLike", plim__onnx_lower_eyelike, 1, 1, "dtype:i k:i", 0, true},
     {"Flatten", plim__onnx_lower_flatten, 1, 1, "axis:i", 0, false},
     EW("Floor", FLOOR),
+    {"GRU", plim__onnx_lower_rnn, 3, 6, RNN_ATTRS " linear_before_reset:i", 1, false},
     {"Gather", plim__onnx_lower_gather, 2, 2, "axis:i", 0, false},
     {"GatherElements", plim__onnx_lower_gather_elements, 2, 2, "axis:i", 0, false},
+    {"GatherND", plim__onnx_lower_gather_nd, 2, 2, "batch_dims:i", 0, false},
     ACTIVATION("Gelu", GELU, "approximate:s"),
     {"Gemm", plim__onnx_lower_gemm, 2, 3, "alpha:f beta:f transA:i transB:i", 0, false},
     {"GlobalAveragePool", plim__onnx_lower_global_pool, 1, 1, "", true, false},
     {"GlobalMaxPool", plim__onnx_lower_global_pool, 1, 1, "", false, false},
     COMPARE("Greater", GREATER),
     COMPARE("GreaterOrEqual", GREATER_EQUAL),
+    {"GridSample", plim__onnx_lower_grid_sample, 2, 2, "align_corners:i mode:s padding_mode:s", 0, false},
     {"GroupNormalization", plim__onnx_lower_group_norm, 3, 3, "epsilon:f num_groups:i stash_type:i", 0, false},
+    {"HammingWindow", plim__onnx_lower_window, 1, 1, WINDOW_ATTRS, 1, true},
+    {"HannWindow", plim__onnx_lower_window, 1, 1, WINDOW_ATTRS, 0, true},
     ACTIVATION("HardSigmoid", HARD_SIGMOID, "alpha:f beta:f"),
     ACTIVATION("HardSwish", HARD_SWISH, ""),
     {"Hardmax", plim__onnx_lower_hardmax, 1, 1, "axis:i", 0, false},
@@ -78,6 +93,7 @@ static const plim__onnx_op table[] = {
     {"IsInf", plim__onnx_lower_isinf, 1, 1, "detect_negative:i detect_positive:i", 0, false},
     {"IsNaN", plim__onnx_lower_elementwise, 1, 1, "", PLIM__EW_ISNAN, false},
     {"LRN", plim__onnx_lower_lrn, 1, 1, "alpha:f beta:f bias:f size:i", 0, false},
+    {"LSTM", plim__onnx_lower_rnn, 3, 8, RNN_ATTRS " input_forget:i", 2, false},
     {"LayerNormalization", plim__onnx_lower_layer_norm, 2, 3, "axis:i epsilon:f stash_type:i", 0, false},
     ACTIVATION("LeakyRelu", LEAKY_RELU, "alpha:f"),
     COMPARE("Less", LESS),
@@ -86,21 +102,29 @@ static const plim__onnx_op table[] = {
     {"LogSoftmax", plim__onnx_lower_softmax, 1, 1, "axis:i", true, false},
     {"LpNormalization", plim__onnx_lower_lp_norm, 1, 1, "axis:i p:i", 0, false},
     {"MatMul", plim__onnx_lower_matmul, 2, 2, "", 0, false},
+    {"MatMulInteger", plim__onnx_lower_matmul_integer, 2, 4, "", 0, false},
     {"Max", plim__onnx_lower_variadic, 1, ANY, "", PLIM__EW_MAXIMUM, false},
     {"MaxPool", plim__onnx_lower_pool, 1, 1, POOL_ATTRS, false, false},
     {"Mean", plim__onnx_lower_variadic, 1, ANY, "", PLIM__EW_DIV, false},
     {"MeanVarianceNormalization", plim__onnx_lower_mvn, 1, 1, "axes:I", 0, false},
+    {"MelWeightMatrix", plim__onnx_lower_mel_weights, 5, 5, "output_datatype:i", 0, true},
     {"Min", plim__onnx_lower_variadic, 1, ANY, "", PLIM__EW_MINIMUM, false},
     ACTIVATION("Mish", MISH, ""),
     {"Mod", plim__onnx_lower_mod, 2, 2, "fmod:i", 0, false},
     ARITH("Mul", MUL),
     EW("Neg", NEG),
+    {"NegativeLogLikelihoodLoss", plim__onnx_lower_nll_loss, 2, 3, "ignore_index:i reduction:s", 0, false},
+    {"NonZero", plim__onnx_lower_nonzero, 1, 1, "", 0, true},
     {"Not", plim__onnx_lower_elementwise, 1, 1, "", PLIM__EW_NOT, false},
     {"OneHot", plim__onnx_lower_onehot, 3, 3, "axis:i", 0, false},
     {"Or", plim__onnx_lower_compare, 2, 2, "", PLIM__EW_OR, false},
     {"PRelu", plim__onnx_lower_prelu, 2, 2, "", 0, false},
     {"Pad", plim__onnx_lower_pad, 1, 4, "mode:s pads:I value:f", 0, false},
     {"Pow", plim__onnx_lower_power, 2, 2, "", 0, false},
+    {"QLinearConv", plim__onnx_lower_qlinear_conv, 8, 9, CONV_ATTRS, 0, false},
+    {"QLinearMatMul", plim__onnx_lower_qlinear_matmul, 8, 8, "", 0, false},
+    {"QuantizeLinear", plim__onnx_lower_quantize, 2, 3, "axis:i saturate:i", 0, false},
+    {"RNN", plim__onnx_lower_rnn, 3, 6, RNN_ATTRS, 0, false},
     {"Range", plim__onnx_lower_range, 3, 3, "", 0, true},
     EW("Reciprocal", RECIPROCAL),
     REDUCE("ReduceL1", 0),
@@ -116,9 +140,15 @@ static const plim__onnx_op table[] = {
     ACTIVATION("Relu", RELU, ""),
     {"Reshape", plim__onnx_lower_reshape, 2, 2, "allowzero:i", 0, false},
     {"Resize", plim__onnx_lower_resize, 1, 4, SCALES " mode:s", false, false},
+    {"ReverseSequence", plim__onnx_lower_reverse_sequence, 2, 2, "batch_axis:i time_axis:i", 0, false},
     EW("Round", ROUND),
+    {"STFT", plim__onnx_lower_stft, 2, 4, "onesided:i", 0, false},
+    {"Scatter", plim__onnx_lower_scatter_elements, 3, 3, "axis:i", 0, false},
+    {"ScatterElements", plim__onnx_lower_scatter_elements, 3, 3, "axis:i reduction:s", 0, false},
+    {"ScatterND", plim__onnx_lower_scatter_nd, 3, 3, "reduction:s", 0, false},
     ACTIVATION("Selu", SELU, "alpha:f gamma:f"),
     {"Shape", plim__onnx_lower_shape, 1, 1, "start:i end:i", 0, true},
+    {"Shrink", plim__onnx_lower_shrink, 1, 1, "bias:f lambd:f", 0, false},
     ACTIVATION("Sigmoid", SIGMOID, ""),
     EW("Sign", SIGN),
     EW("Sin", SIN),
@@ -126,6 +156,7 @@ static const plim__onnx_op table[] = {
     {"Size", plim__onnx_lower_size, 1, 1, "", 0, true},
     {"Slice", plim__onnx_lower_slice, 1, 5, "axes:I ends:I starts:I", 0, false},
     {"Softmax", plim__onnx_lower_softmax, 1, 1, "axis:i", false, false},
+    {"SoftmaxCrossEntropyLoss", plim__onnx_lower_softmax_loss, 2, 3, "ignore_index:i reduction:s", 0, false},
     ACTIVATION("Softplus", SOFTPLUS, ""),
     ACTIVATION("Softsign", SOFTSIGN, ""),
     {"SpaceToDepth", plim__onnx_lower_space_to_depth, 1, 1, "blocksize:i", 0, false},
@@ -158,6 +189,24 @@ const plim__onnx_op *plim__onnx_op_of(const char *type)
         else lo = mid + 1;
     }
     return NULL;
+}
+
+/* Operators whose meaning in set 7 is that of an earlier one: since which. Others had other attributes, or other defaults. */
+static const struct { const char *type; int64_t opset; } early[] = {
+    {"Abs", 6}, {"ArgMax", 1}, {"ArgMin", 1}, {"Ceil", 6}, {"Clip", 6}, {"Constant", 1}, {"Conv", 1}, {"ConvTranspose", 1}, {"DepthToSpace", 1},
+    {"Elu", 6}, {"Exp", 6}, {"Flatten", 1}, {"Floor", 6}, {"Gather", 1}, {"GlobalAveragePool", 1}, {"GlobalMaxPool", 1}, {"HardSigmoid", 6},
+    {"Identity", 1}, {"InstanceNormalization", 6}, {"LRN", 1}, {"LeakyRelu", 6}, {"Log", 6}, {"MatMul", 1}, {"MaxPool", 1}, {"Neg", 6}, {"Not", 1},
+    {"Reciprocal", 6}, {"ReduceL1", 1}, {"ReduceL2", 1}, {"ReduceLogSum", 1}, {"ReduceLogSumExp", 1}, {"ReduceMax", 1}, {"ReduceMean", 1},
+    {"ReduceMin", 1}, {"ReduceProd", 1}, {"ReduceSum", 1}, {"ReduceSumSquare", 1}, {"Relu", 6}, {"Reshape", 5}, {"Selu", 6}, {"Shape", 1},
+    {"Sigmoid", 6}, {"Size", 1}, {"Slice", 1}, {"Softmax", 1}, {"Softplus", 1}, {"Softsign", 1}, {"SpaceToDepth", 1}, {"Sqrt", 6}, {"Squeeze", 1},
+    {"Tanh", 6}, {"Transpose", 1}, {"Unsqueeze", 1},
+};
+
+bool plim__onnx_unchanged_since(const char *type, int64_t opset)
+{
+    for (size_t i = 0; i < sizeof early / sizeof *early; i++)
+        if (!strcmp(type, early[i].type)) return opset >= early[i].opset;
+    return false;
 }
 
 /* ------------------------------------------------------------------------------------------------------ attributes */
@@ -267,6 +316,7 @@ plim_status plim__onnx_given(plim__onnx_call *c, uint32_t k, const char *what, c
     plim__onnx_slot *s = plim__onnx_slot_in(c, k);
     PLIM_FAIL_IF(!s, err, PLIM_E_FORMAT, "input %u (%s) is missing", k, what);
     PLIM_TRY(plim__onnx_known(c->x, s, out, err));
+    if (!*out && s->apart) *out = s->host;
     if (!*out && s->tensor) {
         plim_dtype dtype;
         uint64_t bytes;
@@ -405,8 +455,9 @@ plim_status plim__onnx_sum(plim__onnx_call *c, uint32_t x, uint32_t mask, bool k
     *v = x;
     if (mask) PLIM_TRY(plim__op_reduce(c->g, PLIM__REDUCE_SUM, x, mask, keepdims, wide, v, err));
     if (mean && count != 1) {
-        if (plim__dtype_is_float(t)) PLIM_TRY(plim__onnx_ew_number(c, PLIM__EW_DIV, *v, count, v, err));
-        else PLIM_TRY(plim__onnx_ew_number(c, PLIM__EW_FLOOR_DIV, *v, count, v, err));
+        uint32_t by;
+        PLIM_TRY(plim__onnx_constant(c, wide, count, &by, err));
+        PLIM_TRY(plim__onnx_divide(c, *v, by, v, err));
     }
     return plim__op_cast(c->g, *v, t, v, err);
 }

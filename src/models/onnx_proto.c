@@ -386,6 +386,21 @@ static plim_status model_field(decoder *d, const plim__wire_field *f, plim_error
     return PLIM_OK;
 }
 
+plim_status plim__onnx_decode_tensor(plim__onnx_tensor *out, plim__wire *w, plim__onnx_arena *arena, plim_error *err)
+{
+    decoder d = {.w = w, .arena = arena};
+    plim__wire_field f;
+    bool more = true;
+    *out = (plim__onnx_tensor){.name = ""};
+    for (;;) {
+        PLIM_TRY(plim__wire_next(w, &f, &more, err));
+        if (!more) break;
+        PLIM_TRY(tensor_field(&d, out, &f, err));
+    }
+    if (out->type == 0) return plim__array_fail(err, PLIM_E_FORMAT, w->path, 0, "no data type in it: not a TensorProto");
+    return PLIM_OK;
+}
+
 plim_status plim__onnx_decode(plim__onnx_file *out, plim__wire *w, plim__onnx_arena *arena, plim_error *err)
 {
     *out = (plim__onnx_file){.name = ""};

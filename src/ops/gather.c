@@ -1,9 +1,9 @@
 /* gather: x.take(index, axis) with an index that is known only when the program runs, and scatter, its gradient.
  *
  * Gather's axes are its output's dimensions: x's before `axis`, index's, x's behind it. All are parallel; x is read whole along `axis`. Scatter has
- * the same axes, those of dy; index's are sums, as any index may name any place: the output is whole along `axis`.
+ * the same axes, those of dy; over index's it reduces, as any index may name any place: the output is whole along `axis`.
  *
- * Attributes: i[0] the dimension. Scatter: i[1] its extent in the output. */
+ * Attributes: i[0] the dimension. Scatter: i[1] its extent in the output, kind the reduction (a plim__reduction; 0 is the sum). */
 #include "core/dtype.h"
 #include "kernels/gather.h"
 #include "kernels/reduce.h"
@@ -98,6 +98,7 @@ plim_status plim__op_gather(plim_graph *g, uint32_t x, uint32_t index, uint32_t 
 static plim_status scatter_infer(const plim_graph *g, plim__node *n, plim__type type[PLIM__MAX_OUT], plim_error *err)
 {
     const plim__value *dy = plim__in(g, n, 0), *index = plim__in(g, n, 1);
+    PLIM_FAIL_IF(n->attr.kind > PLIM__REDUCE_MAX, err, PLIM_E_INVALID, "scatter: reduction %u does not exist", n->attr.kind);
     PLIM_TRY(plim__check_float(dy, "scatter", err));
     PLIM_TRY(index_check(index, "scatter", err));
     const uint32_t ir = index->shape.rank;
@@ -120,8 +121,9 @@ static plim_status scatter_infer(const plim_graph *g, plim__node *n, plim__type 
 
 static void scatter_axes(const plim_graph *g, const plim__node *n, plim__axes *axes)
 {
+    static const plim__axis_kind kind[] = {PLIM__SUM, PLIM__MERGE, PLIM__MIN, PLIM__MAX};
     const uint32_t axis = axis_of(n), ir = plim__in(g, n, 1)->shape.rank;
-    plim__axes_reduce(axes, &plim__in(g, n, 0)->shape, ((1u << ir) - 1) << axis, PLIM__SUM);
+    plim__axes_reduce(axes, &plim__in(g, n, 0)->shape, ((1u << ir) - 1) << axis, kind[n->attr.kind]);
     for (uint32_t d = 0; d < plim__out(g, n, 0)->shape.rank; d++)
         axes->out[0][d] = d == axis ? -1 : (int8_t)(d < axis ? d : d - 1 + ir);
 }
@@ -133,20 +135,23 @@ static void scatter_reads(const plim_graph *g, const plim__node *n, uint32_t k, 
     else plim__reads_same(rank, index);
 }
 
-static void scatter_init(const plim__call *c) { plim__reduce_init(PLIM__FOLD_SUM, &c->out[0]); }
+static plim__fold fold_of(const plim__call *c) { return (plim__fold)c->node->attr.kind; }
+
+static void scatter_init(const plim__call *c) { plim__reduce_init(fold_of(c), &c->out[0]); }
 
 static void scatter_run(const plim__call *c)
 {
     const plim__view dy = plim__call_in(c, 0), index = plim__call_in(c, 1);
-    plim__scatter_add_run(&c->out[0], &dy, &index, axis_of(c->node));
+    plim__scatter_run(fold_of(c), &c->out[0], &dy, &index, axis_of(c->node));
 }
 
-static void scatter_merge(const plim__call *c) { plim__reduce_merge(PLIM__FOLD_SUM, &c->out[0], &c->in[0]); }
+static void scatter_merge(const plim__call *c) { plim__reduce_merge(fold_of(c), &c->out[0], &c->in[0]); }
 
 static plim_status scatter_grad(plim__gradient *d)
 {
     const plim__node n = d->graph->node[d->node];
     if (!d->want[0] || d->dout[0] == PLIM__NONE) return PLIM_OK;
+    PLIM_FAIL_IF(n.attr.kind != PLIM__REDUCE_SUM, d->err, PLIM_E_UNSUPPORTED, "scatter: only a sum has a gradient here");
     return plim__op_gather(d->graph, d->dout[0], n.in[1], axis_of(&n), &d->din[0], d->err);
 }
 
@@ -157,8 +162,14 @@ const plim__op_row plim__row_scatter = {
 
 plim_status plim__op_scatter(plim_graph *g, uint32_t dy, uint32_t index, uint32_t axis, const plim_shape *x_shape, uint32_t *v, plim_error *err)
 {
+    return plim__op_scatter_by(g, PLIM__REDUCE_SUM, dy, index, axis, x_shape, v, err);
+}
+
+plim_status plim__op_scatter_by(plim_graph *g, plim__reduction how, uint32_t dy, uint32_t index, uint32_t axis, const plim_shape *x_shape, uint32_t *v,
+                                plim_error *err)
+{
     PLIM_TRY(plim__check_axis(x_shape, axis, "scatter", err));
-    const plim__attr attr = {.i = {axis, x_shape->dim[axis]}};
+    const plim__attr attr = {.kind = how, .i = {axis, x_shape->dim[axis]}};
     const uint32_t in[2] = {dy, index};
     uint32_t made[PLIM__MAX_OUT];
     PLIM_TRY(plim__graph_apply(g, PLIM__OP_SCATTER, in, 2, &attr, made, err));

@@ -86,26 +86,34 @@ static void test_gather(void **state)
         for (int t = 0; t < PLIM_DTYPE_COUNT; t++) check_gather(k, (plim_dtype)t, t % 2 ? PLIM_I32 : PLIM_I64);
 }
 
-static void check_scatter(size_t k, plim_dtype t, plim_dtype it)
+static double folded(plim__reduction how, double a, double b)
 {
+    const double both[] = {[PLIM__REDUCE_SUM] = a + b, [PLIM__REDUCE_PROD] = a * b, [PLIM__REDUCE_MIN] = fmin(a, b), [PLIM__REDUCE_MAX] = fmax(a, b)};
+    return both[how];
+}
+
+static void check_scatter(size_t k, plim_dtype t, plim_dtype it, plim__reduction how)
+{
+    static const double neutral[] = {[PLIM__REDUCE_SUM] = 0, [PLIM__REDUCE_PROD] = 1, [PLIM__REDUCE_MIN] = INFINITY, [PLIM__REDUCE_MAX] = -INFINITY};
     fixture f = fixture_new(k, t, it, true);
     uint32_t y, v;
     assert_int_equal(plim__op_gather(f.g, f.x, f.index, cases[k].axis, &y, NULL), PLIM_OK);
     const plim_shape shape = f.g->value[y].shape;
     const uint32_t dy = parts_input(f.g, f.data, t, &shape, &f.rng);
-    assert_int_equal(plim__op_scatter(f.g, dy, f.index, cases[k].axis, &cases[k].x, &v, NULL), PLIM_OK);
+    assert_int_equal(plim__op_scatter_by(f.g, how, dy, f.index, cases[k].axis, &cases[k].x, &v, NULL), PLIM_OK);
     assert_true(plim__shape_equal(&f.g->value[v].shape, &cases[k].x));
     const uint64_t n = parts_count(&shape), m = parts_count(&cases[k].x);
     double *want = calloc(m + 1, sizeof *want);
+    for (uint64_t i = 0; i < m; i++) want[i] = neutral[how];
     for (uint64_t i = 0; i < n; i++) {
         const int64_t to = source_of(k, &f, i);
-        if (to >= 0) want[to] += parts_get(f.data[dy], t, i);
+        if (to >= 0) want[to] = folded(how, want[to], parts_get(f.data[dy], t, i));
     }
     for (int mode = PARTS_WHOLE; mode <= PARTS_MERGED; mode++) {
         parts_run(f.g, f.data, mode, &f.rng);
         for (uint64_t i = 0; i < m; i++) {
             const double got = parts_get(f.data[v], t, i), eps = t == PLIM_F32 ? 1e-4 : 1e-12;
-            if (!parts_close(got, want[i], eps, 0)) fail_msg("scatter %zu: element %llu is %g, not %g", k, (unsigned long long)i, got, want[i]);
+            if (!parts_close(got, want[i], eps, how == PLIM__REDUCE_PROD ? eps : 0)) fail_msg("scatter %zu: element %llu is %g, not %g", k, (unsigned long long)i, got, want[i]);
         }
     }
     free(want);
@@ -116,7 +124,7 @@ static void test_scatter(void **state)
 {
     (void)state;
     for (size_t k = 0; k < COUNT_OF(cases); k++)
-        for (int t = 0; t < 4; t++) check_scatter(k, t % 2 ? PLIM_F32 : PLIM_F64, t / 2 ? PLIM_I32 : PLIM_I64);
+        for (int t = 0; t < 16; t++) check_scatter(k, t % 2 ? PLIM_F32 : PLIM_F64, t / 2 % 2 ? PLIM_I32 : PLIM_I64, (plim__reduction)(t / 4));
 }
 
 static void test_gradients(void **state)

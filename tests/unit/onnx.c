@@ -382,7 +382,7 @@ static void test_bad_nodes(void **state)
     bad_node("MatMul", "w x y", NULL, 13, PLIM_E_FORMAT, "a cycle");
     bad_node("MatMul", "x x", NULL, 13, PLIM_E_SHAPE, "node 'y' (MatMul): matmul: [2,3] @ [2,3]");
     bad_node("Reshape", "x x", NULL, 13, PLIM_E_UNSUPPORTED, "input 1 (shape) has to be known when the model is read");
-    bad_node("Neg", "x", NULL, 6, PLIM_E_UNSUPPORTED, "operator set 6; 7 to 21 are supported");
+    bad_node("Add", "x x", NULL, 6, PLIM_E_UNSUPPORTED, "operator set 6 has it; 7 to 21 are supported");
     bad_node("Neg", "x", NULL, 99, PLIM_E_UNSUPPORTED, "operator set 99");
     attr_int(&a, "axis", 2);
     bad_node("Concat", "x x", &a, 13, PLIM_E_SHAPE, "node 'y' (Concat): axis 2 of 2 dimensions");

@@ -165,7 +165,8 @@ static const char *compare(const plim__model *m, uint32_t k, const char *folder,
     if (t.dtype != v->dtype || !plim__shape_equal(&t.shape, &v->shape))
         snprintf(why, sizeof why, "output %u is %s %s, not %s %s", k, plim_dtype_name(v->dtype), plim_shape_format(have, sizeof have, &v->shape),
                  plim_dtype_name(t.dtype), plim_shape_format(want, sizeof want, &t.shape));
-    const bool rough = v->dtype == PLIM_F16 || strstr(folder, "window_"); /* the windows' expected values were made with a pi of 3.1415 */
+    /* the windows' expected values were made with a pi of 3.1415, those of the grids are given to four digits */
+    const bool rough = v->dtype == PLIM_F16 || strstr(folder, "window") || strstr(folder, "gridsample");
     const double tolerance = v->dtype == PLIM_BF16 ? 1e-2 : rough ? 2e-3 : 2e-5;
     for (uint64_t i = 0; i < n && !why[0]; i++) {
         const double a = parts_get(data[m->output[k].value], v->dtype, i), b = parts_get(t.data, t.dtype, i);
@@ -238,7 +239,7 @@ static void test_nodes(void **state)
     free(list);
     print_message("# %u passed, %u unsupported, %u failed\n", count[PASSED], count[UNSUPPORTED], count[FAILED]);
     assert_int_equal(count[FAILED], 0);
-    assert_true(count[PASSED] >= 340);
+    assert_true(count[PASSED] >= 460);
 }
 
 int main(void)
