@@ -350,6 +350,18 @@ static plim_status block_resize(blocker *b, const plim__node *n, bool *done)
     return PLIM_OK;
 }
 
+/* Borders in space. */
+static plim_status block_pad(blocker *b, const plim__node *n, bool *done)
+{
+    const plim_shape *x = shape_of(b, n->in[0]), *y = shape_of(b, n->out[0]);
+    if (!lives_in_blocks(b, n->in[0]) || x->dim[1] != y->dim[1]) return PLIM_OK;
+    uint32_t made[PLIM__MAX_OUT];
+    PLIM_TRY(apply(b, n, &b->blocked[n->in[0]], &n->attr, made)); /* the same dimensions, and nothing around the sixteen */
+    b->blocked[n->out[0]] = made[0];
+    *done = true;
+    return PLIM_OK;
+}
+
 static plim_status block_node(blocker *b, const plim__node *n, bool *done)
 {
     *done = false;
@@ -358,6 +370,7 @@ static plim_status block_node(blocker *b, const plim__node *n, bool *done)
     case PLIM__OP_REDUCE: case PLIM__OP_MOMENTS: return block_reduce(b, n, done);
     case PLIM__OP_POOLING: return block_pool(b, n, done);
     case PLIM__OP_CONCAT: return block_concat(b, n, done);
+    case PLIM__OP_PAD: return block_pad(b, n, done);
     case PLIM__OP_RESIZE: return block_resize(b, n, done);
     default: return PLIM_OK;
     }

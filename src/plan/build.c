@@ -527,9 +527,7 @@ static plim_status add_spill(plim_plan *plan, uint32_t value, uint32_t *file, pl
 {
     PLIM_TRY(plim__grow(&plan->alloc, (void **)&plan->file, &plan->cap_files, plan->n_files + 1, sizeof *plan->file, err));
     plim__file f = {.kind = PLIM__FILE_SPILL, .value = value, .path = plan->set.spill_dir, .bytes = plan->graph->value[value].bytes};
-    plim__file_describe(&f.io, plan->graph, value, 0);
-    f.io.path = plan->set.spill_dir;
-    f.io.writable = true;
+    plim__file_take_room(plan, &f);
     *file = plan->write_file[value] = plan->n_files;
     plan->file[plan->n_files++] = f;
     return PLIM_OK;
@@ -548,6 +546,14 @@ plim_status plim__pass_settle(plim_plan *plan, plim__frontier *f, plim__pass *p,
     for (uint32_t i = 0; i < p->n_values; i++)
         if (p->value[i].producer == PLIM__NONE && p->value[i].spill) p->value[i].file = plan->write_file[p->value[i].value];
     return plim__frontier_update(plan, f);
+}
+
+void plim__file_take_room(plim_plan *plan, plim__file *f)
+{
+    plim__file_describe(&f->io, plan->graph, f->value, plan->own_bytes);
+    f->io.path = f->path;
+    f->io.writable = true;
+    plan->own_bytes = plim__round_up(plan->own_bytes + f->bytes, PLIM__IO_ALIGN);
 }
 
 void plim__file_describe(plim__io_file *f, const plim_graph *g, uint32_t value, uint64_t offset)

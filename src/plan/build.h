@@ -6,6 +6,8 @@
 #include "plan/labels.h"
 #include "plan/schedule.h"
 
+#define PLIM__BLOCK_BYTES (256u << 10) /* that a block of a stage should touch: a good part of a core's second-level cache */
+
 /** Where the planning stands between two passes. */
 typedef struct plim__frontier {
     bool *active;   /* [n_nodes] still to be computed, or recomputed because a later node needs it and it has no home */
@@ -32,6 +34,8 @@ plim_status plim__pass_stages(plim__pass *p, const plim_plan *plan, const plim__
 plim_status plim__pass_settle(plim_plan *plan, plim__frontier *f, plim__pass *p, plim_error *err);
 /** Which nodes are still needed, and which values touch a file, from the plan's homes. */
 plim_status plim__frontier_update(const plim_plan *plan, plim__frontier *f);
+/** Gives a file that is ours its place in the one file that we have. */
+void plim__file_take_room(plim_plan *plan, plim__file *f);
 /** Describes a dense C-order array of `value` that starts at `offset` of some file. */
 void plim__file_describe(plim__io_file *f, const plim_graph *g, uint32_t value, uint64_t offset);
 

@@ -293,8 +293,10 @@ static void put_slot(text *t, const plim_plan *plan, uint32_t slot)
 
 static void put_stage(text *t, const plim_plan *plan, const plim__pass *p, const plim__stage *s, int indent)
 {
-    if (s->split >= 0) put(t, "%*sstage, %u blocks along loop %d\n", indent, "", s->blocks, s->split);
-    else put(t, "%*sstage%s\n", indent, "", s->pool ? ", all threads in one node" : "");
+    char own[48] = "", bytes[32];
+    if (s->private_bytes) snprintf(own, sizeof own, ", %s %s", plim_bytes_format(bytes, sizeof bytes, s->private_bytes), s->pool ? "of its own" : "per thread");
+    if (s->split >= 0) put(t, "%*sstage, %u blocks along loop %d%s\n", indent, "", s->blocks, s->split, own);
+    else put(t, "%*sstage%s%s\n", indent, "", s->pool ? ", all threads in one node" : "", own);
     for (uint32_t i = s->first; i < s->first + s->count; i++) {
         const plim__pnode *n = &p->node[i];
         const plim__node *node = &plan->graph->node[n->node];

@@ -12,7 +12,6 @@
 
 #include <string.h>
 
-#define BLOCK_TARGET (256u << 10) /* bytes that a block of a stage should touch: a good part of a core's second-level cache */
 #define MAX_BLOCKS 4096u
 
 /* --------------------------------------------------------------------------------------------- own memory */
@@ -223,13 +222,32 @@ static void choose_blocks(const plim_plan *plan, const plim__pass *p, plim__stag
     s->split = -1;
     if (!s->split_set) return;
     const uint64_t traffic = stage_traffic(plan->graph, p, s, tile);
-    uint64_t blocks = (traffic + BLOCK_TARGET - 1) / BLOCK_TARGET;
+    uint64_t blocks = (traffic + PLIM__BLOCK_BYTES - 1) / PLIM__BLOCK_BYTES;
     if (traffic > (64u << 10) && blocks < plan->threads) blocks = plan->threads;
     if (blocks > plan->threads) blocks = (blocks + plan->threads - 1) / plan->threads * plan->threads;
     if (blocks > MAX_BLOCKS) blocks = MAX_BLOCKS;
     if (blocks <= 1) return;
     s->split = pick_split(p, s, tile, (int64_t)blocks);
     s->blocks = s->split < 0 ? 1 : (uint32_t)blocks;
+}
+
+/* How long a part of a block can be that was seen with length `len`, of `whole` in the tile and `extent` in all. Blocks that do not divide what leaves the
+ * stage differ by one step, and the longest need not be among those that were looked at. */
+static int64_t longest(const plim__measure *m, int64_t len, int64_t whole, int64_t extent)
+{
+    return m->uneven_extent == 0 || len >= whole ? len : plim__min(len + extent / m->uneven_extent + 1, whole);
+}
+
+/* The same for a box. */
+static void lengthen(const plim__measure *m, plim__region *box, const plim__region *tile, const plim_shape *s)
+{
+    if (plim__region_count(box) == 0) return;
+    for (uint32_t d = 0; d < box->rank; d++) {
+        const int64_t more = longest(m, plim__range_len(box->dim[d]), plim__range_len(tile->dim[d]), s->dim[d]) - plim__range_len(box->dim[d]);
+        const int64_t up = plim__min(more, s->dim[d] - box->dim[d].hi);
+        box->dim[d].hi += up;
+        box->dim[d].lo -= more - up;
+    }
 }
 
 /* One block of a stage, into the sizes of its private boxes and its scratch. @return what its boxes touch */
@@ -247,6 +265,7 @@ static uint64_t measure_block(plim__measure *m, const plim_plan *plan, const pli
             if (p->value[v].role != PLIM__ROLE_PRIVATE) continue;
             plim__region box = m->block.region[v];
             mark = touches(mark, &box, &g->value[node->out[j]].shape);
+            lengthen(m, &box, &m->tile.region[v], &g->value[node->out[j]].shape);
             loosen(m, &box, &g->value[node->out[j]].shape, p->value[v].moved_by);
             const uint64_t bytes = plim__round_up(plim__region_count(&box) * plim_dtype_bytes(g->value[node->out[j]].dtype), 64);
             if (bytes > m->private_bytes[v]) m->private_bytes[v] = bytes;
@@ -255,7 +274,9 @@ static uint64_t measure_block(plim__measure *m, const plim_plan *plan, const pli
         if (!row->scratch) continue;
         int64_t len[PLIM__MAX_AXES];
         for (uint32_t a = 0; a < n->axes.n; a++)
-            len[a] = plim__min(plim__range_len(m->block.axis[n->axis0 + a]) + slack_of(m, n->axes.axis[a].extent, n->moved_by[a]), n->axes.axis[a].extent);
+            len[a] = plim__min(longest(m, plim__range_len(m->block.axis[n->axis0 + a]), plim__range_len(m->tile.axis[n->axis0 + a]), n->axes.axis[a].extent) +
+                                   slack_of(m, n->axes.axis[a].extent, n->moved_by[a]),
+                               n->axes.axis[a].extent);
         const uint64_t bytes = plim__round_up(row->scratch(g, node, len, s->pool ? plan->pool_threads : 1), 64);
         if (bytes > m->scratch[stage]) m->scratch[stage] = bytes;
     }
@@ -274,9 +295,22 @@ static void walk_blocks(plim__measure *m, const plim_plan *plan, const plim__pas
     walk_blocks(m, plan, p, stage, mid, last, blocks, mark, mark_last);
 }
 
+/* Whether the blocks of a stage divide what leaves it. */
+static void find_unevenness(plim__measure *m, const plim__pass *p, const plim__stage *s, uint32_t blocks)
+{
+    m->uneven_extent = 0;
+    for (uint32_t i = s->first; i < s->first + s->count && blocks > 1; i++)
+        for (uint32_t a = 0; a < p->node[i].axes.n; a++) {
+            const int64_t extent = p->node[i].axes.axis[a].extent;
+            if (p->node[i].bind[a] != s->split || plim__range_len(m->tile.axis[p->node[i].axis0 + a]) % blocks == 0) continue;
+            m->uneven_extent = m->uneven_extent ? plim__min(m->uneven_extent, extent) : extent;
+        }
+}
+
 static void measure_blocks(plim__measure *m, const plim_plan *plan, const plim__pass *p, uint32_t stage, bool exact)
 {
     const uint32_t blocks = plim__stage_blocks(p, &p->stage[stage], &m->tile), last = blocks - 1, mid = last / 2;
+    find_unevenness(m, p, &p->stage[stage], blocks);
     const uint64_t mark_first = measure_block(m, plan, p, stage, exact ? 0 : mid, blocks);
     if (last == 0 || !exact) return;
     const uint64_t mark_last = measure_block(m, plan, p, stage, last, blocks);

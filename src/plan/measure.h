@@ -18,6 +18,7 @@ typedef struct plim__measure {
     uint64_t *private_bytes; uint32_t cap_private; /* of each PRIVATE value */
     uint64_t *scratch; uint32_t cap_scratch;       /* of each stage */
     plim__rounding *rounded; uint32_t n_rounded, cap_rounded;
+    int64_t uneven_extent;            /* of the stage that is measured: the shortest axis that its blocks do not divide; 0: they divide all */
     plim__slot *slot;                 /* of the pass measured last; times count from its first step */
     uint32_t n_slots, cap_slots;
     uint8_t *deepest; uint32_t cap_deepest; /* of each slot: the deepest step that uses it */

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #define EXTRAS_FIXED (1u << 20)       /* code of kernels that the run touches first, the C library's buffers */
+#define EXTRAS_MODEL (3u << 19)       /* the same for models: more kernels, and buffers through which parameters are loaded */
 #define EXTRAS_PER_THREAD (48u << 10) /* of a thread's stack, and what the C library keeps for it */
 #define RESERVE_FIXED (2u << 20)
 #define FLOOR_SLACK (512u << 10) /* the baseline differs a little from one start of the process to the next */
@@ -45,16 +46,14 @@ static plim_status add_file(plim_plan *plan, const plim__file *f, plim_error *er
     return PLIM_OK;
 }
 
-/* An input that is kept in a file of our own, dense and from its start. */
+/* An input that is kept in the file of our own. */
 static void own_file(plim_plan *plan, uint32_t i)
 {
     plim__file *f = &plan->file[i];
     f->kind = PLIM__FILE_STATE;
     f->path = plan->set.spill_dir ? plan->set.spill_dir : ".";
     f->bytes = plan->graph->value[f->value].bytes;
-    plim__file_describe(&f->io, plan->graph, f->value, 0);
-    f->io.path = f->path;
-    f->io.writable = true;
+    plim__file_take_room(plan, f);
 }
 
 static plim_status add_inputs(plim_plan *plan, plim_error *err)
@@ -152,7 +151,7 @@ static uint64_t table_bytes(const plim_plan *plan, uint64_t nodes, uint64_t valu
 {
     const uint64_t ranges = axes * sizeof(plim__range) + values * sizeof(plim__region);
     return nodes * (sizeof(plim__pnode) + sizeof(plim__stage) + 3 * sizeof(plim__step)) + values * (sizeof(plim__pvalue) + 3 * sizeof(plim__step)) +
-           values * (sizeof(plim__slot) + sizeof(plim__view) + sizeof(void *)) + operands * sizeof(uint32_t) + (2 + (uint64_t)plan->threads) * ranges;
+           values * (sizeof(plim__slot) + sizeof(plim__view) + sizeof(plim__region) + 4 * sizeof(void *)) + operands * sizeof(uint32_t) + (2 + (uint64_t)plan->threads) * ranges;
 }
 
 /* Of the plan that is there; of the program run uncut, before there is one. */
@@ -172,7 +171,7 @@ static uint64_t tables_of(const plim_plan *plan)
 
 static void set_extras(plim_plan *plan)
 {
-    plan->facts.extras_bytes = EXTRAS_FIXED + (plan->threads + 4) * EXTRAS_PER_THREAD + tables_of(plan);
+    plan->facts.extras_bytes = EXTRAS_FIXED + (plan->thorough ? EXTRAS_MODEL : 0) + (plan->threads + 4) * EXTRAS_PER_THREAD + tables_of(plan);
 }
 
 /* Starts what a run would start, so that its memory is in the baseline and not a surprise. */

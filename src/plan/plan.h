@@ -168,8 +168,11 @@ typedef struct plim__file {
     uint32_t value;
     const char *path;  /* input and output; the spill directory otherwise */
     uint64_t bytes;    /* of the whole file, header included */
-    plim__io_file io;  /* everything but the descriptors */
+    plim__io_file io;  /* everything but the descriptors. States and what is spilled lie in one file of our own, each at its offset */
 } plim__file;
+
+/** In the file of our own? */
+static inline bool plim__file_is_ours(plim__file_kind k) { return k == PLIM__FILE_STATE || k == PLIM__FILE_SPILL; }
 
 /** Another order of preference among the passes that fit: tests want every plan, not the fastest. Lower is better; deterministic. */
 typedef struct plim__preference {
@@ -194,6 +197,7 @@ struct plim_plan {
     uint32_t *use0, *use;  /* nodes that read value v: use[use0[v]] up to before use[use0[v + 1]], in order */
     bool *held;            /* per value: an input that lies in the arena from run to run, in a slot that lives all the time */
     uint64_t held_bytes;   /* of their slots */
+    uint64_t own_bytes;    /* of the file of our own */
     uint32_t *state_file;  /* per state of the graph: its file */
     uint32_t *write_file;  /* per value: the file that it is written to, or PLIM__NONE */
     bool *is_output;       /* per value: an output of the program, or what takes the place of a state */

@@ -319,7 +319,11 @@ void plim__plan_clear(plim_plan *plan)
 {
     for (uint32_t i = 0; i < plan->n_passes; i++) plim__pass_free(&plan->alloc, &plan->pass[i]);
     plan->n_passes = plan->n_slots = plan->n_steps = 0;
-    while (plan->n_files > 0 && plan->file[plan->n_files - 1].kind == PLIM__FILE_SPILL) plan->write_file[plan->file[--plan->n_files].value] = PLIM__NONE;
+    while (plan->n_files > 0 && plan->file[plan->n_files - 1].kind == PLIM__FILE_SPILL) {
+        const plim__file *f = &plan->file[--plan->n_files];
+        plan->write_file[f->value] = PLIM__NONE;
+        plan->own_bytes = f->io.offset;
+    }
     const plim_graph *g = plan->graph;
     for (uint32_t v = 0; v < g->n_values; v++) {
         plim__home *h = &plan->home[v];

@@ -71,7 +71,42 @@ static bool may_join(const maker *b, const plim__stage *s, uint32_t i)
     return true;
 }
 
-/* A new stage from node `first` on, as long as it may be, and before node `end`. */
+/* Into how many blocks nodes first to last can be cut: along the best of the loops in `set`, no more than their shortest axis there. */
+static int64_t room_along(const plim__pass *p, uint32_t set, uint32_t first, uint32_t last)
+{
+    int64_t best = 1;
+    for (uint32_t l = 0; l < p->n_loops; l++) {
+        if (!(set & 1u << l)) continue;
+        int64_t least = INT64_MAX;
+        for (uint32_t i = first; i <= last; i++)
+            for (uint32_t a = 0; a < p->node[i].axes.n; a++)
+                if (p->node[i].bind[a] == (int)l) least = plim__min(least, p->node[i].axes.axis[a].extent);
+        if (least != INT64_MAX) best = plim__max(best, least);
+    }
+    return best;
+}
+
+/* Bytes that a node reads and makes. */
+static uint64_t traffic_of(const maker *b, uint32_t i)
+{
+    const plim__node *n = &b->g->node[b->p->node[i].node];
+    uint64_t bytes = 0;
+    for (uint32_t k = 0; k < n->n_in; k++) bytes += b->g->value[n->in[k]].bytes;
+    for (uint32_t j = 0; j < n->n_out; j++) bytes += b->g->value[n->out[j]].bytes;
+    return bytes;
+}
+
+/* Would the stage have fewer blocks than its bytes call for once node i is in it, and more if it, or what is there, were alone? */
+static bool crowds(const maker *b, uint32_t before, uint32_t with, uint32_t first, uint32_t i, uint64_t bytes)
+{
+    const plim__pass *p = b->p;
+    const int64_t room = room_along(p, with, first, i);
+    if (bytes / PLIM__BLOCK_BYTES <= (uint64_t)room) return false;
+    return room < room_along(p, before, first, i - 1) || room < room_along(p, own_splits(p, &p->node[i]), i, i);
+}
+
+/* A new stage from node `first` on, as long as it may be, and before node `end`. A node that leaves fewer blocks than the stage's bytes call for does not
+ * join: what stays inside a stage would be large then. */
 static void open_stage(maker *b, uint32_t first, uint32_t end)
 {
     plim__pass *p = b->p;
@@ -79,9 +114,12 @@ static void open_stage(maker *b, uint32_t first, uint32_t end)
     *s = (plim__stage){.first = first, .count = 1, .depth = p->node[first].depth, .post = p->node[first].post, .pool = is_pool(b, &p->node[first]), .split = -1,
                        .blocks = 1, .slot = PLIM__NONE};
     uint32_t set = own_splits(p, &p->node[first]);
+    uint64_t bytes = traffic_of(b, first);
     for (uint32_t i = first + 1; i < end && may_join(b, s, i); i++) {
         const uint32_t with = splittable_with(b, set, first, i);
+        bytes += traffic_of(b, i);
         if (with == 0) break;
+        if (crowds(b, set, with, first, i, bytes)) break;
         set = with;
         s->count++;
     }

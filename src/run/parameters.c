@@ -18,16 +18,17 @@ bool plim__parameter_is_placed(const plim_plan *plan, uint32_t value)
     return false;
 }
 
-/* The memory of an input that is held; else a new buffer of its size. */
-static plim_status take_memory(plim_plan *plan, uint32_t value, char **memory, plim_error *err)
+/* The memory of an input that is held; else some of the arena, which is free between runs but for what is held. Where it has no room in one piece, there is
+ * a buffer, which the plan has not counted. @param own  whether it is that */
+static plim_status take_memory(plim_plan *plan, uint32_t value, char **memory, bool *own, plim_error *err)
 {
-    *memory = plan->held[value] ? (char *)(uintptr_t)plim__run_result(plan, value) : plim__new(&plan->alloc, plan->graph->value[value].bytes, 1, err);
+    const uint64_t bytes = plan->graph->value[value].bytes;
+    *own = false;
+    *memory = plan->held[value] ? (char *)(uintptr_t)plim__run_result(plan, value) : plim__run_spare(plan, bytes);
+    if (*memory) return PLIM_OK;
+    *own = true;
+    *memory = plim__new(&plan->alloc, bytes, 1, err);
     return *memory ? PLIM_OK : PLIM_E_NOMEM;
-}
-
-static void leave_memory(plim_plan *plan, uint32_t value, char *memory)
-{
-    if (memory && !plan->held[value]) plim__free(&plan->alloc, memory);
 }
 
 /* Elements of the file's order to or from their places. */
@@ -42,12 +43,13 @@ plim_status plim__parameter_put(plim_plan *plan, uint32_t value, const plim__wei
     const bool plain = form->kind == PLIM__FORM_PLAIN;
     const uint64_t element = plim_dtype_bytes(v->dtype);
     uint64_t count = v->bytes / element;
+    bool own = false;
     char *memory = NULL, *piece = plim__new(&plan->alloc, PIECE, element, err);
     uint64_t *place = plim__new(&plan->alloc, PIECE, sizeof *place, err);
     plim_status status = piece && place ? PLIM_OK : PLIM_E_NOMEM;
     if (status == PLIM_OK && !plain) {
         status = plim_shape_count(&count, &form->plain, err);
-        if (status == PLIM_OK) status = take_memory(plan, value, &memory, err);
+        if (status == PLIM_OK) status = take_memory(plan, value, &memory, &own, err);
         if (status == PLIM_OK) memset(memory, 0, v->bytes);
     }
     for (uint64_t at = 0; at < count && status == PLIM_OK; at += PIECE) {
@@ -61,7 +63,7 @@ plim_status plim__parameter_put(plim_plan *plan, uint32_t value, const plim__wei
         }
     }
     if (status == PLIM_OK && !plain && !plan->held[value]) status = plim__run_put(plan, value, 0, memory, v->bytes, err);
-    leave_memory(plan, value, memory);
+    if (own) plim__free(&plan->alloc, memory);
     plim__free(&plan->alloc, piece);
     plim__free(&plan->alloc, place);
     return status;
@@ -86,7 +88,7 @@ plim_status plim__parameter_get(plim__parameter_view *view, uint64_t offset, voi
     plim_plan *plan = view->plan;
     if (view->form->kind == PLIM__FORM_PLAIN) return plim__run_get(plan, view->value, offset, bytes, n, err);
     if (!view->memory) {
-        PLIM_TRY(take_memory(plan, view->value, &view->memory, err));
+        PLIM_TRY(take_memory(plan, view->value, &view->memory, &view->own, err));
         if (!plan->held[view->value]) PLIM_TRY(plim__run_get(plan, view->value, 0, view->memory, plan->graph->value[view->value].bytes, err));
     }
     uint64_t place[512];
@@ -100,8 +102,9 @@ plim_status plim__parameter_get(plim__parameter_view *view, uint64_t offset, voi
 
 void plim__parameter_view_close(plim__parameter_view *view)
 {
-    leave_memory(view->plan, view->value, view->memory);
+    if (view->own) plim__free(&view->plan->alloc, view->memory);
     view->memory = NULL;
+    view->own = false;
 }
 
 plim_status plim__parameter_clear(plim_plan *plan, uint32_t value, plim_error *err)

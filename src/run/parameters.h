@@ -22,6 +22,7 @@ typedef struct plim__parameter_view {
     uint32_t value;
     const plim__weight_form *form;
     char *memory; /* of the whole, where its form is another; NULL at first */
+    bool own;     /* it is to be freed */
 } plim__parameter_view;
 
 plim_status plim__parameter_get(plim__parameter_view *view, uint64_t offset, void *bytes, uint64_t n, plim_error *err);

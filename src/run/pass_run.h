@@ -13,7 +13,8 @@ typedef struct plim__run {
     uint64_t arena_bytes;
     plim__io *io;
     plim__io_file *file;     /* one per plan file, open */
-    plim__tempfile **temp;   /* one per plan file; NULL for inputs */
+    plim__tempfile **temp;   /* one per plan file; NULL but for outputs */
+    plim__tempfile *own;     /* of states and what is spilled; NULL where there are none */
     plim__pass_run **pass;   /* one per pass */
     uint64_t total_bytes;    /* of reading and writing planned, for the progress */
     uint64_t started;        /* clock */

@@ -35,11 +35,15 @@ static plim_status open_file(plim__run_state *run, uint32_t i)
     run->file[i] = f->io;
     const bool direct = !plan->set.no_direct_io;
     if (plan->held[f->value]) return PLIM_OK; /* it is in memory: nobody reads its file here */
-    PLIM_FAIL_IF(f->kind != PLIM__FILE_SPILL && f->kind != PLIM__FILE_STATE && !f->path[0], run->err, PLIM_E_INVALID, "'%s' is not bound to a file",
+    PLIM_FAIL_IF(!plim__file_is_ours(f->kind) && !f->path[0], run->err, PLIM_E_INVALID, "'%s' is not bound to a file",
                  plan->graph->value[f->value].name);
     if (f->kind == PLIM__FILE_INPUT) return plim__io_open_input(&run->file[i], plan->os, direct, run->err);
-    if (f->kind == PLIM__FILE_OUTPUT) PLIM_TRY(plim__tempfile_new(&run->temp[i], plan->os, f->path, f->bytes, direct, run->err));
-    else PLIM_TRY(plim__tempfile_scratch(&run->temp[i], plan->os, f->path, f->bytes, direct, run->err));
+    if (plim__file_is_ours(f->kind)) {
+        if (!run->own) PLIM_TRY(plim__tempfile_scratch(&run->own, plan->os, f->path, plan->own_bytes, direct, run->err));
+        plim__io_open_output(&run->file[i], run->own);
+        return PLIM_OK;
+    }
+    PLIM_TRY(plim__tempfile_new(&run->temp[i], plan->os, f->path, f->bytes, direct, run->err));
     plim__io_open_output(&run->file[i], run->temp[i]);
     return PLIM_OK;
 }
@@ -62,6 +66,7 @@ static void close_files(plim__run_state *run)
         if (run->file[i].fd >= 0) plim__io_close(&run->file[i], plan->os);
         if (run->temp[i]) plim__tempfile_drop(&run->temp[i]);
     }
+    if (run->own) plim__tempfile_drop(&run->own);
     plim__free(&plan->alloc, run->file);
     plim__free(&plan->alloc, run->temp);
 }
