@@ -155,15 +155,38 @@ static bool lies_well(const plim__blocked_operands *o)
            (o->w.rank != 5 || dense(&o->w, 1));
 }
 
+/* Windows of one element each that are the elements in order: all rows become one, which falls into equal pieces whatever the map's shape. */
+static void flatten(plim__blocked_operands *o, plim__blocked *c)
+{
+    plim__sliding *s = &c->window;
+    plim__view *v[2] = {&o->y, &o->x};
+    for (uint32_t d = 1; d < PLIM__SPACE; d++)
+        if (s->size[d] != 1 || s->stride[d] != 1 || s->before[d] != 0 || s->in[d] != s->out[d]) return;
+    for (uint32_t k = 0; k < 2; k++)
+        if (v[k]->n[2] != 1 && v[k]->stride[2] != v[k]->n[3] * v[k]->stride[3]) return;
+    for (uint32_t k = 0; k < 2; k++) {
+        v[k]->n[3] *= v[k]->n[2];
+        v[k]->n[2] = 1;
+        v[k]->lo[2] = v[k]->lo[3] = 0;
+    }
+    s->in[1] = s->out[1] = 1;
+    s->in[2] = s->out[2] = o->x.n[3];
+}
+
 void plim__blocked_run(const plim__blocked_lanes *lanes, const plim__blocked *c, plim__blocked_into into, const plim__view *y, const plim__view *x,
                        const plim__view *w, const plim__view *bias, void *scratch, uint32_t threads)
 {
-    const plim__blocked_operands o = {.lanes = lanes, .c = c, .y = *y, .x = *x, .w = *w, .bias = bias, .scratch = scratch, .threads = threads};
+    plim__blocked conv = *c;
+    plim__blocked_operands o = {.lanes = lanes, .c = &conv, .y = *y, .x = *x, .w = *w, .bias = bias, .scratch = scratch, .threads = threads};
     const plim__view *to = into == PLIM__BLOCKED_Y ? y : into == PLIM__BLOCKED_X ? x : w;
     if (plim__view_count(to) == 0) return;
     if (into == PLIM__BLOCKED_W && plim__view_count(y) == 0) return;
-    if (!lies_well(&o)) loops_run(&o, into);
-    else if (into == PLIM__BLOCKED_W) plim__blocked_weights(&o);
+    if (!lies_well(&o)) {
+        loops_run(&o, into);
+        return;
+    }
+    flatten(&o, &conv);
+    if (into == PLIM__BLOCKED_W) plim__blocked_weights(&o);
     else if (c->kind == PLIM__BLOCKED_DEPTH) plim__blocked_depths(&o, into == PLIM__BLOCKED_X);
     else plim__blocked_tiles(&o, into == PLIM__BLOCKED_X);
 }

@@ -52,11 +52,9 @@ uint64_t plim__blocked_scratch(const plim__blocked *c, plim__blocked_into into, 
 
 /* ---- inner loops, compiled once per instruction set. Steps are in elements. */
 
-/** A tile: `blocks` times `rows` times `cols` vectors of 16, each the sum over a chain of three levels. */
+/** What tiles have in common, each `blocks` times `rows` times `cols` vectors of 16: sums over a chain of three levels. */
 typedef struct plim__blocked_tile {
-    float *y;
     int64_t y_block, y_row, y_col;
-    const float *x;
     int64_t x_row, x_col;      /* x_col: 16 or 32; among planes 1 or 2 */
     const float *w;
     int64_t w_block;
@@ -68,9 +66,8 @@ typedef struct plim__blocked_tile {
 
 /** w (blocks, rows, 16) += sum over pixels of x (rows) times y (blocks, 16). */
 typedef struct plim__blocked_outer {
-    float *w;
     int64_t w_block;
-    const float *x, *y;
+    const float *y;
     int64_t y_block;
     int64_t n[3], x_step[3], y_step[3]; /* pixels in three levels */
     const int64_t *at;                  /* where each row of x is; NULL: they are neighbours */
@@ -96,8 +93,8 @@ struct plim__blocked_lanes {
     const char *name;
     int blocks, pixels; /* of a tile, at most; two rows where both fit */
     int rows;           /* of w in `outer`, at most */
-    void (*tile)(const plim__blocked_tile *t, bool planes, int blocks, int rows, int cols);
-    void (*outer)(const plim__blocked_outer *t, int blocks, int rows);
+    void (*tile)(const plim__blocked_tile *t, float *y, const float *x, bool planes, int blocks, int rows, int cols);
+    void (*outer)(const plim__blocked_outer *t, float *w, const float *x, int blocks, int rows);
     void (*depth)(const plim__blocked_depth *t);
     void (*dot)(const plim__blocked_dot *t);
     void (*turn)(float *to, const float *from); /* a square, rows become columns */

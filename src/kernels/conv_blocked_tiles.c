@@ -48,29 +48,28 @@ static bool inside(const plim__line *l, int64_t extent)
     return seen.lo >= 0 && seen.hi <= extent;
 }
 
-/* Fills t->x and its steps: where the input lies if no border is seen, else in scratch. */
-static void see(const job *j, const piece *p, plim__blocked_tile *t)
+/* What the tiles of an area see, and t's steps there: where the input lies if no border is seen, else in scratch. */
+static const float *see(const job *j, const piece *p, plim__blocked_tile *t)
 {
     const plim__line *rows = &p->line[0], *cols = &p->line[1];
     const int64_t *stride = j->in.stride, lane = j->from.lane, step = cols->in_step * stride[3], first = p->group * j->chain + p->link;
     if ((step == lane || step == STEP_MOST * lane) && inside(rows, j->from.extent[0]) && inside(cols, j->from.extent[1])) {
-        t->x = plim__blocked_at(&j->in, p->sample, first, rows->in_lo - j->in.lo[2], cols->in_lo - j->in.lo[3]);
         t->x_row = rows->in_step * stride[2];
         t->x_col = step;
         t->x_step[0] = stride[1];
         t->x_step[1] = rows->tap_in * stride[2];
         t->x_step[2] = cols->tap_in * stride[3];
-        return;
+        return plim__blocked_at(&j->in, p->sample, first, rows->in_lo - j->in.lo[2], cols->in_lo - j->in.lo[3]);
     }
     const plim__laid r = plim__lay(rows, INT64_MAX), c = plim__lay(cols, STEP_MOST);
     const int64_t row = plim__laid_count(&c) * lane;
     plim__lay_out(p->seen, &j->from, p->sample, first, p->links, &r, &c);
-    t->x = p->seen + r.first * row + c.first * lane;
     t->x_row = r.step * row;
     t->x_col = c.step * lane;
     t->x_step[0] = plim__laid_count(&r) * row;
     t->x_step[1] = r.tap * row;
     t->x_step[2] = c.tap * lane;
+    return p->seen + r.first * row + c.first * lane;
 }
 
 /* Turns the squares of w that a piece needs: on the way back channels are what is made. */
@@ -101,20 +100,17 @@ static void weigh(const job *j, const piece *p, plim__blocked_tile *t)
 
 /* ------------------------------------------------------------------------------------------------------------ runs */
 
-/* All tiles of an area for some blocks; `area` has everything but the place. Tiles of a row are as equal as can be. */
-static void tiles_run(const job *j, const plim__blocked_tile *area, int blocks, int64_t rows, int64_t cols)
+/* All tiles of an area for some blocks. Those of a row are as equal as can be. */
+static void tiles_run(const job *j, const plim__blocked_tile *t, float *y, const float *x, int blocks, int64_t rows, int64_t cols)
 {
     const bool pairs = 2 * cols <= j->lanes->pixels;
-    const int64_t tiles = plim__share(cols, j->lanes->pixels);
+    const int64_t tiles = plim__share(cols, j->lanes->pixels), wide = cols / tiles, wider = cols % tiles;
     int high;
     for (int64_t r = 0; r < rows; r += high) {
         high = pairs && r + 2 <= rows ? 2 : 1;
-        for (int64_t i = 0; i < tiles; i++) {
-            const int64_t lo = cols * i / tiles, hi = cols * (i + 1) / tiles;
-            plim__blocked_tile t = *area;
-            t.x += r * t.x_row + lo * t.x_col;
-            t.y += r * t.y_row + lo * t.y_col;
-            j->lanes->tile(&t, j->planes, blocks, high, (int)(hi - lo));
+        for (int64_t i = 0, col = 0, n; i < tiles; i++, col += n) {
+            n = wide + (i < wider);
+            j->lanes->tile(t, y + r * t->y_row + col * t->y_col, x + r * t->x_row + col * t->x_col, j->planes, blocks, high, (int)n);
         }
     }
 }
@@ -125,19 +121,18 @@ static void phase_run(const job *j, const piece *p)
     const plim__line *rows = &p->line[0], *cols = &p->line[1];
     const int64_t *stride = j->out.stride, first = p->group * j->outs + p->out;
     const bool begin = p->link == 0, end = p->link + p->links == j->chain, any = rows->taps > 0 && cols->taps > 0;
-    plim__blocked_tile t = {.y_block = stride[1], .y_row = rows->out_step * stride[2], .y_col = cols->out_step * stride[3], .x = p->seen,
+    plim__blocked_tile t = {.y_block = stride[1], .y_row = rows->out_step * stride[2], .y_col = cols->out_step * stride[3],
         .x_col = j->from.lane, .chain = {any ? p->links : 0, rows->taps, cols->taps}, .more = !begin, .relu = end && j->relu};
-    if (any) see(j, p, &t);
+    const float *x = any ? see(j, p, &t) : p->seen;
+    float *y = plim__blocked_at(&j->out, p->sample, first, rows->out_lo - j->out.lo[2], cols->out_lo - j->out.lo[3]);
     weigh(j, p, &t);
-    t.y = plim__blocked_at(&j->out, p->sample, first, rows->out_lo - j->out.lo[2], cols->out_lo - j->out.lo[3]);
     if (j->bias) {
         t.bias = (const float *)j->bias->data + first * j->bias->stride[0];
         t.bias_block = j->bias->stride[0];
     }
     for (int64_t b = 0; b < p->outs; b += j->lanes->blocks) {
         const int blocks = (int)plim__min(j->lanes->blocks, p->outs - b);
-        tiles_run(j, &t, blocks, rows->n, cols->n);
-        t.y += blocks * t.y_block;
+        tiles_run(j, &t, y + b * t.y_block, x, blocks, rows->n, cols->n);
         t.w += blocks * t.w_block;
         if (t.bias) t.bias += blocks * t.bias_block;
     }
@@ -235,24 +230,6 @@ static void divide(job *j)
     }
 }
 
-/* Windows of one element each that are the elements in order: all rows become one, which falls into equal tiles whatever the map's shape. */
-static void flatten(job *j)
-{
-    const plim__sliding *s = j->window;
-    plim__view *v[2] = {&j->out, &j->in};
-    for (uint32_t d = 1; d < PLIM__SPACE; d++)
-        if (s->size[d] != 1 || s->stride[d] != 1 || s->before[d] != 0 || s->in[d] != s->out[d]) return;
-    for (uint32_t k = 0; k < 2; k++)
-        if (v[k]->n[2] != 1 && v[k]->stride[2] != v[k]->n[3] * v[k]->stride[3]) return;
-    for (uint32_t k = 0; k < 2; k++) {
-        v[k]->n[3] *= v[k]->n[2];
-        v[k]->n[2] = 1;
-        v[k]->lo[2] = v[k]->lo[3] = 0;
-    }
-    j->from.extent[0] = 1;
-    j->from.extent[1] = j->in.n[3];
-}
-
 void plim__blocked_tiles(const plim__blocked_operands *o, bool backward)
 {
     const plim__blocked *c = o->c;
@@ -263,9 +240,10 @@ void plim__blocked_tiles(const plim__blocked_operands *o, bool backward)
     j.chain = j.in.n[1] / c->groups;
     j.scratch_step = (int64_t)(plim__blocked_tiles_scratch(c, backward, j.out.n[1], j.in.n[1], j.out.n[2], j.out.n[3]) / sizeof(float));
     j.from = (plim__seen){.v = &j.in, .lane = j.planes ? 1 : PLIM__BLOCK};
-    for (uint32_t d = 0; d < 2; d++) j.from.extent[d] = backward ? c->window.out[1 + d] : c->window.in[1 + d];
-    flatten(&j);
-    for (uint32_t d = 0; d < 2; d++) j.phases[d] = backward ? plim__line_phases(&c->window, 1 + d, plim__blocked_box(&j.out, 2 + d)) : 1;
+    for (uint32_t d = 0; d < 2; d++) {
+        j.from.extent[d] = backward ? c->window.out[1 + d] : c->window.in[1 + d];
+        j.phases[d] = backward ? plim__line_phases(&c->window, 1 + d, plim__blocked_box(&j.out, 2 + d)) : 1;
+    }
     divide(&j);
     plim__parallel(o->threads, o->threads, share_run, &j);
 }

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define STREAM 256                    /* pixels of a block */
+#define STREAM 128                    /* pixels of a block */
 #define UNITS 4                       /* units of a thread: fewer are too few */
 #define UNIT_MOST (2 * PLIM__SQUARE)  /* elements of w in a unit */
 #define ROWS_MOST 8                   /* of `outer` */
@@ -31,38 +31,52 @@ typedef struct pixels {
 
 /* ----------------------------------------------------------------------------------------------------------- units */
 
-/* A square of w in pieces that fit the registers. */
-static void outer_run(const job *j, plim__blocked_outer t, int blocks)
+/* Unit number `unit` of FULL: a tap of some output blocks and one channel block. */
+typedef struct square {
+    int64_t row_tap, col_tap, block, group, out; /* out: the first of its group */
+} square;
+
+static square square_of(const job *j, int64_t unit)
 {
-    const int64_t most = j->o->lanes->rows, n = plim__share(PLIM__BLOCK, most);
-    const plim__blocked_outer all = t;
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t lo = PLIM__BLOCK * i / n, hi = PLIM__BLOCK * (i + 1) / n;
-        t.x = all.x + lo;
-        t.w = all.w + lo * PLIM__BLOCK;
-        j->o->lanes->outer(&t, blocks, (int)(hi - lo));
-    }
+    const int64_t tap = unit % j->taps, block = unit / j->taps % j->chain, pair = unit / j->taps / j->chain, wide = j->o->c->window.size[2];
+    return (square){tap / wide, tap % wide, block, pair / j->pairs, pair % j->pairs * j->o->lanes->blocks};
 }
 
-/* A tap of some output blocks and one channel block. The windows whose tap sees the border add nothing. */
-static void unit_full(const job *j, const plim__view *w, const pixels *p, int64_t unit)
+/* The next one, without divisions. */
+static void square_next(const job *j, square *q)
 {
+    if (++q->col_tap < j->o->c->window.size[2]) return;
+    q->col_tap = 0;
+    if (++q->row_tap < j->o->c->window.size[1]) return;
+    q->row_tap = 0;
+    if (++q->block < j->chain) return;
+    q->block = 0;
+    if ((q->out += j->o->lanes->blocks) < j->outs) return;
+    q->out = 0;
+    q->group++;
+}
+
+/* The windows whose tap sees the border add nothing. */
+static void unit_full(const job *j, const plim__view *w, const pixels *p, const square *q)
+{
+    const plim__blocked_lanes *lanes = j->o->lanes;
     const plim__sliding *s = &j->o->c->window;
     const plim__view *x = &j->o->x, *y = &j->o->y;
-    const int64_t tap = unit % j->taps, row_tap = tap / s->size[2], col_tap = tap % s->size[2], block = unit / j->taps % j->chain;
-    const int64_t pair = unit / j->taps / j->chain, group = pair / j->pairs, of_group = pair % j->pairs * j->o->lanes->blocks;
-    const int64_t out = group * j->outs + of_group;
-    const plim__range rows = plim__sliding_meet(s, 1, row_tap, p->rows, (plim__range){0, s->in[1]});
-    const plim__range cols = plim__sliding_meet(s, 2, col_tap, p->cols, (plim__range){0, s->in[2]});
+    const plim__range rows = plim__sliding_meet(s, 1, q->row_tap, p->rows, (plim__range){0, s->in[1]});
+    const plim__range cols = plim__sliding_meet(s, 2, q->col_tap, p->cols, (plim__range){0, s->in[2]});
     if (plim__range_len(rows) == 0 || plim__range_len(cols) == 0) return;
+    const int64_t out = q->group * j->outs + q->out, pieces = plim__share(PLIM__BLOCK, lanes->rows), blocks = plim__min(lanes->blocks, j->outs - q->out);
     const plim__blocked_outer t = {
-        .w = plim__blocked_at(w, out, block, row_tap, col_tap), .w_block = w->stride[0],
-        .x = plim__blocked_at(x, p->sample, group * j->chain + block, plim__sliding_at(s, 1, rows.lo, row_tap) - x->lo[2],
-                              plim__sliding_at(s, 2, cols.lo, col_tap) - x->lo[3]),
-        .y = plim__blocked_at(y, p->sample, out, rows.lo - y->lo[2], cols.lo - y->lo[3]), .y_block = y->stride[1],
+        .w_block = w->stride[0], .y = plim__blocked_at(y, p->sample, out, rows.lo - y->lo[2], cols.lo - y->lo[3]), .y_block = y->stride[1],
         .n = {p->samples, plim__range_len(rows), plim__range_len(cols)},
         .x_step = {x->stride[0], s->stride[1] * x->stride[2], s->stride[2] * x->stride[3]}, .y_step = {y->stride[0], y->stride[2], y->stride[3]}};
-    outer_run(j, t, (int)plim__min(j->o->lanes->blocks, j->outs - of_group));
+    float *to = plim__blocked_at(w, out, q->block, q->row_tap, q->col_tap);
+    const float *from = plim__blocked_at(x, p->sample, q->group * j->chain + q->block, plim__sliding_at(s, 1, rows.lo, q->row_tap) - x->lo[2],
+                                         plim__sliding_at(s, 2, cols.lo, q->col_tap) - x->lo[3]);
+    for (int64_t i = 0; i < pieces; i++) {
+        const int64_t lo = PLIM__BLOCK * i / pieces, hi = PLIM__BLOCK * (i + 1) / pieces;
+        lanes->outer(&t, to + lo * PLIM__BLOCK, from + lo, (int)blocks, (int)(hi - lo));
+    }
 }
 
 /* A few (channel, tap) of some output blocks. */
@@ -76,11 +90,12 @@ static void unit_planes(const job *j, const plim__view *w, const pixels *p, int6
     for (int64_t k = lo; k < hi; k++)
         at[k - lo] = k / j->taps * plane + (p->laid[0].first + k % j->taps / wide * p->laid[0].tap) * row + p->laid[1].first + k % wide * p->laid[1].tap;
     const plim__blocked_outer t = {
-        .w = (float *)w->data + out * w->stride[0] + lo * PLIM__BLOCK, .w_block = w->stride[0], .x = p->seen, .at = at,
+        .w_block = w->stride[0], .at = at,
         .y = plim__blocked_at(y, p->sample, out, p->rows.lo - y->lo[2], p->cols.lo - y->lo[3]), .y_block = y->stride[1],
         .n = {1, plim__range_len(p->rows), plim__range_len(p->cols)}, .x_step = {0, p->laid[0].step * row, p->laid[1].step},
         .y_step = {0, y->stride[2], y->stride[3]}};
-    j->o->lanes->outer(&t, (int)plim__min(j->o->lanes->blocks, j->outs - out), (int)(hi - lo));
+    float *to = (float *)w->data + out * w->stride[0] + lo * PLIM__BLOCK;
+    j->o->lanes->outer(&t, to, p->seen, (int)plim__min(j->o->lanes->blocks, j->outs - out), (int)(hi - lo));
 }
 
 /* A tap of one block, each channel by itself. */
@@ -144,8 +159,9 @@ static void share_run(void *arg, uint64_t i, uint32_t worker)
     }
     for (int64_t k = b.lo; k < b.hi && plim__range_len(u) > 0; k++) {
         const pixels p = pixels_of(j, k, j->o->scratch + worker * j->seen_step);
-        for (int64_t unit = u.lo; unit < u.hi; unit++) {
-            if (j->o->c->kind == PLIM__BLOCKED_FULL) unit_full(j, &w, &p, unit);
+        square q = square_of(j, u.lo);
+        for (int64_t unit = u.lo; unit < u.hi; unit++, square_next(j, &q)) {
+            if (j->o->c->kind == PLIM__BLOCKED_FULL) unit_full(j, &w, &p, &q);
             else if (j->o->c->kind == PLIM__BLOCKED_PLANES) unit_planes(j, &w, &p, unit);
             else unit_depth(j, &w, &p, unit);
         }
@@ -210,9 +226,9 @@ static int64_t seen_elements(const plim__blocked *c, int64_t chain, int64_t rows
 static int64_t sum_elements(const plim__blocked *c, int64_t outs, int64_t chain, uint32_t threads)
 {
     const int64_t most = UNITS * (int64_t)threads * UNIT_MOST, taps = plim__sliding_count(&c->window);
-    const int64_t square = c->kind == PLIM__BLOCKED_FULL ? PLIM__SQUARE : PLIM__BLOCK, of_out = c->kind == PLIM__BLOCKED_DEPTH ? 1 : chain;
+    const int64_t unit = c->kind == PLIM__BLOCKED_FULL ? PLIM__SQUARE : PLIM__BLOCK, of_out = c->kind == PLIM__BLOCKED_DEPTH ? 1 : chain;
     if (threads == 1) return 0;
-    return plim__capped(plim__capped(plim__capped(outs, of_out, most), taps, most), square, most);
+    return plim__capped(plim__capped(plim__capped(outs, of_out, most), taps, most), unit, most);
 }
 
 void plim__blocked_weights(const plim__blocked_operands *o)
