@@ -59,6 +59,7 @@ typedef struct plim__blocked_tile {
     const float *w;
     int64_t w_block;
     int64_t chain[3], x_step[3], w_step[3];
+    const int64_t *at;         /* planes: where x is for each of the chain[0] rows of w, which is one level then; NULL: blocks */
     const float *bias;         /* what the sum begins with; NULL: 0 */
     int64_t bias_block;
     bool more, relu;           /* more: y itself is what the sum begins with; relu: this is its end */
@@ -82,21 +83,23 @@ typedef struct plim__blocked_depth {
     bool relu;
 } plim__blocked_depth;
 
-/** w (16) += sum over pixels of x (16) * y (16). */
+/** w (taps, 16) += sum over pixels of x (taps, 16) * y (16). */
 typedef struct plim__blocked_dot {
     float *w;
     const float *x, *y;
-    int64_t n[2], x_step[2], y_step[2];
+    int64_t w_tap, x_tap;
+    int64_t n[2], x_step[2], y_step[2]; /* pixels in two levels */
 } plim__blocked_dot;
+#define PLIM__BLOCKED_TAPS 3 /* of `dot`, at most */
 
 struct plim__blocked_lanes {
     const char *name;
     int blocks, pixels; /* of a tile, at most; two rows where both fit */
     int rows;           /* of w in `outer`, at most */
-    void (*tile)(const plim__blocked_tile *t, float *y, const float *x, bool planes, int blocks, int rows, int cols);
+    void (*tile)(const plim__blocked_tile *t, float *y, const float *x, int blocks, int rows, int cols, int64_t count); /* so many, side by side */
     void (*outer)(const plim__blocked_outer *t, float *w, const float *x, int blocks, int rows);
     void (*depth)(const plim__blocked_depth *t);
-    void (*dot)(const plim__blocked_dot *t);
+    void (*dot)(const plim__blocked_dot *t, int taps);
     void (*turn)(float *to, const float *from); /* a square, rows become columns */
 };
 

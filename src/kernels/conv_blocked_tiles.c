@@ -28,6 +28,7 @@ typedef struct job {
 typedef struct piece {
     int64_t group, out, outs, link, links; /* blocks of the group: the first, and how many */
     float *panel, *seen;                   /* scratch: turned weights, (outs, links, taps, 16, 16); what is seen, with its border */
+    int64_t *at;                           /* planes have no panel, but a table: what each row of w is multiplied with */
     int64_t sample;
     plim__line line[2];
 } piece;
@@ -104,15 +105,24 @@ static void weigh(const job *j, const piece *p, plim__blocked_tile *t)
 static void tiles_run(const job *j, const plim__blocked_tile *t, float *y, const float *x, int blocks, int64_t rows, int64_t cols)
 {
     const bool pairs = 2 * cols <= j->lanes->pixels;
-    const int64_t tiles = plim__share(cols, j->lanes->pixels), wide = cols / tiles, wider = cols % tiles;
+    const int64_t tiles = plim__share(cols, j->lanes->pixels), wide = cols / tiles, wider = cols % tiles, rest = wider * (wide + 1);
     int high;
-    for (int64_t r = 0; r < rows; r += high) {
+    for (int64_t r = 0; r < rows; r += high, y += high * t->y_row, x += high * t->x_row) {
         high = pairs && r + 2 <= rows ? 2 : 1;
-        for (int64_t i = 0, col = 0, n; i < tiles; i++, col += n) {
-            n = wide + (i < wider);
-            j->lanes->tile(t, y + r * t->y_row + col * t->y_col, x + r * t->x_row + col * t->x_col, j->planes, blocks, high, (int)n);
-        }
+        if (wider > 0) j->lanes->tile(t, y, x, blocks, high, (int)wide + 1, wider);
+        j->lanes->tile(t, y + rest * t->y_col, x + rest * t->x_col, blocks, high, (int)wide, tiles - wider);
     }
+}
+
+/* Planes: the chain in one level. */
+static void chain_planes(const piece *p, plim__blocked_tile *t)
+{
+    int64_t n = 0;
+    for (int64_t a = 0; a < t->chain[0]; a++)
+        for (int64_t b = 0; b < t->chain[1]; b++)
+            for (int64_t c = 0; c < t->chain[2]; c++) p->at[n++] = a * t->x_step[0] + b * t->x_step[1] + c * t->x_step[2];
+    t->chain[0] = n;
+    t->at = p->at;
 }
 
 /* One phase of an area: p->line. */
@@ -126,6 +136,7 @@ static void phase_run(const job *j, const piece *p)
     const float *x = any ? see(j, p, &t) : p->seen;
     float *y = plim__blocked_at(&j->out, p->sample, first, rows->out_lo - j->out.lo[2], cols->out_lo - j->out.lo[3]);
     weigh(j, p, &t);
+    if (j->planes) chain_planes(p, &t);
     if (j->bias) {
         t.bias = (const float *)j->bias->data + first * j->bias->stride[0];
         t.bias_block = j->bias->stride[0];
@@ -151,14 +162,17 @@ static void area_run(const job *j, piece *p, int64_t unit)
     }
 }
 
+/* Of planes: one of plim__blocked_tile.at for each row of w. */
+static int64_t table_elements(int64_t chain, int64_t taps) { return (int64_t)plim__round_up((uint64_t)(chain * taps) * sizeof(int64_t) / sizeof(float), PLIM__BLOCK); }
+
 /* The areas [lo, hi) of one super. Sums wait in the output while the next piece of the chain is fetched. */
 static void super_run(const job *j, float *scratch, int64_t super, int64_t lo, int64_t hi)
 {
-    piece p = {.group = super / j->supers, .out = super % j->supers * j->super, .panel = scratch};
+    piece p = {.group = super / j->supers, .out = super % j->supers * j->super, .panel = scratch, .at = (int64_t *)(void *)scratch};
     p.outs = plim__min(j->super, j->outs - p.out);
     for (p.link = 0; p.link < j->chain; p.link += j->link) {
         p.links = plim__min(j->link, j->chain - p.link);
-        p.seen = scratch + (j->backward ? p.outs * p.links * taps_of(j) * PLIM__SQUARE : 0);
+        p.seen = scratch + (j->planes ? table_elements(j->chain, taps_of(j)) : j->backward ? p.outs * p.links * taps_of(j) * PLIM__SQUARE : 0);
         if (j->backward) turn(j, &p);
         for (int64_t u = lo; u < hi; u++) area_run(j, &p, u);
     }
@@ -257,5 +271,6 @@ uint64_t plim__blocked_tiles_scratch(const plim__blocked *c, bool backward, int6
     const int64_t deep = plim__capped(chain, lane, seen_most);
     const int64_t seen = plim__capped(plim__capped(high, wide, seen_most), deep, seen_most);
     const int64_t panel = backward ? plim__capped(plim__capped(outs, chain, panel_most), taps, panel_most) : 0;
-    return plim__round_up(((uint64_t)seen + (uint64_t)panel * PLIM__SQUARE) * sizeof(float), 64);
+    const int64_t table = c->kind == PLIM__BLOCKED_PLANES ? table_elements(chain, taps) : 0;
+    return plim__round_up(((uint64_t)seen + (uint64_t)panel * PLIM__SQUARE + (uint64_t)table) * sizeof(float), 64);
 }

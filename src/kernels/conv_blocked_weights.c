@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define STREAM 128                    /* pixels of a block */
+#define STREAM 128                    /* pixels of a block: they and a unit fit the first-level cache */
 #define UNITS 4                       /* units of a thread: fewer are too few */
 #define UNIT_MOST (2 * PLIM__SQUARE)  /* elements of w in a unit */
 #define ROWS_MOST 8                   /* of `outer` */
@@ -98,22 +98,39 @@ static void unit_planes(const job *j, const plim__view *w, const pixels *p, int6
     j->o->lanes->outer(&t, to, p->seen, (int)plim__min(j->o->lanes->blocks, j->outs - out), (int)(hi - lo));
 }
 
-/* A tap of one block, each channel by itself. */
-static void unit_depth(const job *j, const plim__view *w, const pixels *p, int64_t unit)
+/* Neighbouring taps of one block, each channel by itself, over some columns of windows. */
+static void dots_run(const job *j, const plim__view *w, const pixels *p, int64_t block, int64_t row_tap, plim__range taps, plim__range cols)
 {
     const plim__sliding *s = &j->o->c->window;
     const plim__view *x = &j->o->x, *y = &j->o->y;
-    const int64_t block = unit / j->taps, tap = unit % j->taps, row_tap = tap / s->size[2], col_tap = tap % s->size[2];
     const plim__range rows = plim__sliding_meet(s, 1, row_tap, p->rows, (plim__range){0, s->in[1]});
-    const plim__range cols = plim__sliding_meet(s, 2, col_tap, p->cols, (plim__range){0, s->in[2]});
     if (plim__range_len(rows) == 0 || plim__range_len(cols) == 0) return;
+    const int64_t row = plim__sliding_at(s, 1, rows.lo, row_tap) - x->lo[2], col = plim__sliding_at(s, 2, cols.lo, taps.lo) - x->lo[3];
     for (int64_t n = p->sample; n < p->sample + p->samples; n++) {
         const plim__blocked_dot t = {
-            .w = (float *)w->data + block * w->stride[0] + row_tap * w->stride[1] + col_tap * w->stride[2],
-            .x = plim__blocked_at(x, n, block, plim__sliding_at(s, 1, rows.lo, row_tap) - x->lo[2], plim__sliding_at(s, 2, cols.lo, col_tap) - x->lo[3]),
+            .w = (float *)w->data + block * w->stride[0] + row_tap * w->stride[1] + taps.lo * w->stride[2], .w_tap = w->stride[2],
+            .x = plim__blocked_at(x, n, block, row, col), .x_tap = s->dilation[2] * x->stride[3],
             .y = plim__blocked_at(y, n, block, rows.lo - y->lo[2], cols.lo - y->lo[3]), .n = {plim__range_len(rows), plim__range_len(cols)},
             .x_step = {s->stride[1] * x->stride[2], s->stride[2] * x->stride[3]}, .y_step = {y->stride[2], y->stride[3]}};
-        j->o->lanes->dot(&t);
+        j->o->lanes->dot(&t, (int)plim__range_len(taps));
+    }
+}
+
+/* A row of taps of one block: a few at a time where all of them see x, one by one for the windows at the ends. */
+static void unit_depth(const job *j, const plim__view *w, const pixels *p, int64_t unit)
+{
+    const plim__sliding *s = &j->o->c->window;
+    const int64_t block = unit / s->size[1], row_tap = unit % s->size[1];
+    for (int64_t k = 0; k < s->size[2]; k += PLIM__BLOCKED_TAPS) {
+        const plim__range taps = {k, plim__min(k + PLIM__BLOCKED_TAPS, s->size[2])}, in = {0, s->in[2]};
+        const plim__range first = plim__sliding_meet(s, 2, taps.lo, p->cols, in), last = plim__sliding_meet(s, 2, taps.hi - 1, first, in);
+        const plim__range clear = plim__range_len(last) > 0 ? last : (plim__range){p->cols.hi, p->cols.hi};
+        dots_run(j, w, p, block, row_tap, taps, clear);
+        for (int64_t t = taps.lo; t < taps.hi; t++) {
+            const plim__range sees = plim__sliding_meet(s, 2, t, p->cols, in), one = {t, t + 1};
+            dots_run(j, w, p, block, row_tap, one, (plim__range){sees.lo, plim__min(sees.hi, clear.lo)});
+            dots_run(j, w, p, block, row_tap, one, (plim__range){plim__max(sees.lo, clear.hi), sees.hi});
+        }
     }
 }
 
@@ -146,6 +163,22 @@ static plim__view sum_of(const job *j, uint32_t thread)
 
 static plim__range part_of(int64_t n, int64_t i, int64_t parts) { return (plim__range){n * i / parts, n * (i + 1) / parts}; }
 
+/* Units [u.lo, u.hi) for blocks [b.lo, b.hi), block after block. */
+static void units_run(const job *j, const plim__view *w, plim__range b, plim__range u, float *seen)
+{
+    const plim__blocked_kind kind = j->o->c->kind;
+    for (int64_t k = b.lo; k < b.hi; k++) {
+        const pixels p = pixels_of(j, k, seen);
+        square q = square_of(j, u.lo);
+        for (int64_t unit = u.lo; unit < u.hi; unit++, square_next(j, &q)) {
+            if (kind == PLIM__BLOCKED_FULL) unit_full(j, w, &p, &q);
+            else if (kind == PLIM__BLOCKED_PLANES) unit_planes(j, w, &p, unit);
+            else unit_depth(j, w, &p, unit);
+        }
+    }
+}
+
+/* Of a depthwise layer all pixels of a channel block at a time: nothing else needs them. */
 static void share_run(void *arg, uint64_t i, uint32_t worker)
 {
     const job *j = arg;
@@ -157,14 +190,10 @@ static void share_run(void *arg, uint64_t i, uint32_t worker)
         w = sum_of(j, (uint32_t)i);
         memset(w.data, 0, plim__view_count(&w) * sizeof(float));
     }
-    for (int64_t k = b.lo; k < b.hi && plim__range_len(u) > 0; k++) {
-        const pixels p = pixels_of(j, k, j->o->scratch + worker * j->seen_step);
-        square q = square_of(j, u.lo);
-        for (int64_t unit = u.lo; unit < u.hi; unit++, square_next(j, &q)) {
-            if (j->o->c->kind == PLIM__BLOCKED_FULL) unit_full(j, &w, &p, &q);
-            else if (j->o->c->kind == PLIM__BLOCKED_PLANES) unit_planes(j, &w, &p, unit);
-            else unit_depth(j, &w, &p, unit);
-        }
+    const int64_t step = j->o->c->kind == PLIM__BLOCKED_DEPTH ? j->o->c->window.size[1] : plim__max(j->units, 1);
+    for (int64_t at = u.lo, next; at < u.hi; at = next) {
+        next = plim__min(at - at % step + step, u.hi);
+        units_run(j, &w, b, (plim__range){at, next}, j->o->scratch + worker * j->seen_step);
     }
 }
 
@@ -182,11 +211,12 @@ static void divide(job *j)
 {
     const plim__view *y = &j->o->y;
     const bool planes = j->o->c->kind == PLIM__BLOCKED_PLANES;
-    int64_t cols = plim__share(y->n[3], plim__share(y->n[3], 2 * STREAM)), rows = plim__clamp(STREAM / cols, 1, y->n[2]);
+    const int64_t stream = j->o->c->kind == PLIM__BLOCKED_DEPTH ? 2 * STREAM : STREAM;
+    int64_t cols = plim__share(y->n[3], plim__share(y->n[3], 2 * stream)), rows = plim__clamp(stream / cols, 1, y->n[2]);
     while (planes && rows > 1 && planes_seen(j, rows, cols) > PLIM__BLOCKED_AREA) rows = plim__share(rows, 2);
     while (planes && cols > 1 && planes_seen(j, rows, cols) > PLIM__BLOCKED_AREA) cols = plim__share(cols, 2);
     const bool whole = rows == y->n[2] && cols == y->n[3] && !planes;
-    j->block[0] = whole ? plim__clamp(STREAM / (rows * cols), 1, y->n[0]) : 1;
+    j->block[0] = whole ? plim__clamp(stream / (rows * cols), 1, y->n[0]) : 1;
     j->block[1] = rows;
     j->block[2] = cols;
     j->blocks[0] = plim__share(y->n[0], j->block[0]);
@@ -239,7 +269,7 @@ void plim__blocked_weights(const plim__blocked_operands *o)
     if (depth) j.outs = o->y.n[1];
     j.pairs = plim__share(j.outs, o->lanes->blocks);
     if (c->kind == PLIM__BLOCKED_FULL) j.units = c->groups * j.pairs * j.chain * j.taps;
-    else if (depth) j.units = j.outs * j.taps;
+    else if (depth) j.units = j.outs * c->window.size[1];
     else j.units = j.pairs * plim__share(j.chain * j.taps, o->lanes->rows);
     j.seen_step = seen_elements(c, j.chain, o->y.n[2], o->y.n[3]);
     j.sum_step = sum_elements(c, o->y.n[1], j.chain, o->threads);
