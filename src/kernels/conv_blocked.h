@@ -94,7 +94,8 @@ typedef struct plim__blocked_dot {
 
 struct plim__blocked_lanes {
     const char *name;
-    int blocks, pixels; /* of a tile, at most; two rows where both fit */
+    int blocks, pixels; /* of a tile, at most */
+    int least;          /* pixels of a tile that keep the multipliers busy */
     int rows;           /* of w in `outer`, at most */
     void (*tile)(const plim__blocked_tile *t, float *y, const float *x, int blocks, int rows, int cols, int64_t count); /* so many, side by side */
     void (*outer)(const plim__blocked_outer *t, float *w, const float *x, int blocks, int rows);

@@ -101,14 +101,21 @@ static void weigh(const job *j, const piece *p, plim__blocked_tile *t)
 
 /* ------------------------------------------------------------------------------------------------------------ runs */
 
+/* Time of two rows of so many pixels in tiles of `rows` rows, by the pixel; each tile costs some. */
+static int64_t tiles_time(const plim__blocked_lanes *lanes, int64_t cols, int64_t rows)
+{
+    const int64_t tiles = plim__share(cols, lanes->pixels / rows), wide = cols / tiles, wider = cols % tiles;
+    return (wider * plim__max((wide + 1) * rows, lanes->least) + (tiles - wider) * plim__max(wide * rows, lanes->least) + tiles) * 2 / rows;
+}
+
 /* All tiles of an area for some blocks. Those of a row are as equal as can be. */
 static void tiles_run(const job *j, const plim__blocked_tile *t, float *y, const float *x, int blocks, int64_t rows, int64_t cols)
 {
-    const bool pairs = 2 * cols <= j->lanes->pixels;
-    const int64_t tiles = plim__share(cols, j->lanes->pixels), wide = cols / tiles, wider = cols % tiles, rest = wider * (wide + 1);
+    const bool pairs = cols <= j->lanes->pixels * 3 && j->lanes->pixels >= 2 && tiles_time(j->lanes, cols, 2) < tiles_time(j->lanes, cols, 1);
     int high;
     for (int64_t r = 0; r < rows; r += high, y += high * t->y_row, x += high * t->x_row) {
         high = pairs && r + 2 <= rows ? 2 : 1;
+        const int64_t tiles = plim__share(cols, j->lanes->pixels / high), wide = cols / tiles, wider = cols % tiles, rest = wider * (wide + 1);
         if (wider > 0) j->lanes->tile(t, y, x, blocks, high, (int)wide + 1, wider);
         j->lanes->tile(t, y + rest * t->y_col, x + rest * t->x_col, blocks, high, (int)wide, tiles - wider);
     }
