@@ -1,5 +1,6 @@
-/* Convolution on channel-blocked arrays, f32, and its two gradients. A blocked array is [N, Cb, H, W, 16] with channel c = 16*cb + i: the 16 channels of
- * a block lie side by side, so that they fill whole vectors and a pixel of a block is one cache line. Channels beyond the true count are padding.
+/* Convolution on channel-blocked arrays, f32, and its two gradients. A blocked array is [N, Cb, H, W, 16] with channel c = 16*cb + i: the 16
+ * channels of a block lie side by side, so that they fill whole vectors and a pixel of a block is one cache line. Channels beyond the true count
+ * are padding.
  *
  *     kind     x                    w                               y = [N, Ob, H', W', 16]
  *     FULL     [N, Cb, H, W, 16]    [Ob, Cb/groups, kh, kw, 16, 16]  the last two dimensions: channel, output
@@ -7,11 +8,11 @@
  *     DEPTH    [N, Cb, H, W, 16]    [Cb, kh, kw, 16]                 each channel by itself
  *
  * Forward and the gradient with respect to x are one algorithm. A tile of pixels by output blocks is held in registers while the chain (blocks of
- * channels, taps, channels of a block) passes by: a row of w is loaded, each pixel's channel is broadcast. The gradient of a convolution with stride s
- * is s*s convolutions, one for each residue of the position, each with its own taps and with stride 1 over y (Dumoulin and Visin 2016); its
- * weights are turned 16 by 16 into a panel of scratch. Where windows reach over the border, the rows that a tile area needs are laid out in scratch
- * with their zeros; elsewhere x is read where it lies. The gradient with respect to w holds a few rows of a 16 by 16 block in registers and streams
- * over pixels: borders only shorten its loops.
+ * channels, taps, channels of a block) passes by: a row of w is loaded, each pixel's channel is broadcast. The gradient of a convolution with
+ * stride s is s*s convolutions, one for each residue of the position, each with its own taps and with stride 1 over y (Dumoulin and Visin 2016);
+ * its weights are turned 16 by 16 into a panel of scratch. Where windows reach over the border, the rows that a tile area needs are laid out in
+ * scratch with their zeros; elsewhere x is read where it lies. The gradient with respect to w holds a few rows of a 16 by 16 block in registers
+ * and streams over pixels: borders only shorten its loops.
  *
  * y and x come out the same to the bit however the work is cut: each element adds up its chain in one order. w is a sum over samples and pixels whose
  * order depends on the cut and on the threads, not on timing. Scratch is the caller's, nothing is kept. */

@@ -1,5 +1,5 @@
-/* Blocked convolution of each channel by itself: forward, and backward to x. Too little is done with each number to copy it for its border's sake: the
- * taps that see the border are left out, of a row for all of it, of columns at its ends pixel by pixel. */
+/* Blocked convolution of each channel by itself: forward, and backward to x. Too little is done with each number to copy it for its border's sake:
+ * the taps that see the border are left out, of a row for all of it, of columns at its ends pixel by pixel. */
 #include "kernels/conv_blocked_lines.h"
 #include "os/os.h"
 
@@ -29,7 +29,8 @@ static void row_run(const job *j, int64_t sample, int64_t block, const plim__lin
     const float *kernel = (const float *)w->data + block * w->stride[0] + (rows->tap_lo + high.lo * rows->tap_step) * w->stride[1];
     plim__blocked_depth t = {.bias = bias ? (const float *)bias->data + block * bias->stride[0] : NULL, .relu = j->o->c->relu && !j->backward,
         .x_col = cols->in_step * in->stride[3], .y_col = cols->out_step * out->stride[3],
-        .x_step = {rows->tap_in * in->stride[2], cols->tap_in * in->stride[3]}, .w_step = {rows->tap_step * w->stride[1], cols->tap_step * w->stride[2]}};
+        .x_step = {rows->tap_in * in->stride[2], cols->tap_in * in->stride[3]},
+        .w_step = {rows->tap_step * w->stride[1], cols->tap_step * w->stride[2]}};
     for (int64_t q = 0; q < cols->n; q += t.n) {
         const bool whole = q == clear.lo && q < clear.hi;
         const plim__range wide = whole ? (plim__range){0, cols->taps} : plim__line_taps(cols, q, j->extent[1]);
@@ -48,7 +49,7 @@ static void strip_run(void *arg, uint64_t i, uint32_t worker)
 {
     (void)worker;
     const job *j = arg;
-    const int64_t at = (int64_t)i % j->strips * j->strip, block = (int64_t)i / j->strips % j->out->n[1], sample = (int64_t)i / j->strips / j->out->n[1];
+    const int64_t plane = (int64_t)i / j->strips, at = (int64_t)i % j->strips * j->strip, block = plane % j->out->n[1], sample = plane / j->out->n[1];
     for (int64_t a = 0; a < j->phases[0]; a++) {
         const plim__line rows = plim__line_part(line_of(j, 0, a), at, j->strip);
         for (int64_t b = 0; b < j->phases[1]; b++) {

@@ -170,7 +170,10 @@ static void area_run(const job *j, piece *p, int64_t unit)
 }
 
 /* Of planes: one of plim__blocked_tile.at for each row of w. */
-static int64_t table_elements(int64_t chain, int64_t taps) { return (int64_t)plim__round_up((uint64_t)(chain * taps) * sizeof(int64_t) / sizeof(float), PLIM__BLOCK); }
+static int64_t table_elements(int64_t chain, int64_t taps)
+{
+    return plim__capped(chain, taps, INT64_MAX / 64) * (int64_t)(sizeof(int64_t) / sizeof(float));
+}
 
 /* The areas [lo, hi) of one super. Sums wait in the output while the next piece of the chain is fetched. */
 static void super_run(const job *j, float *scratch, int64_t super, int64_t lo, int64_t hi)

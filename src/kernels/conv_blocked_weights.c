@@ -1,5 +1,6 @@
-/* Blocked convolution, the gradient with respect to w. The work is a grid of units, each a few blocks of w that fit the registers, by blocks of pixels
- * that fit a cache. Threads divide the units; where these are too few they divide the pixels, each with a sum of its own that is added at the end. */
+/* Blocked convolution, the gradient with respect to w. The work is a grid of units, each a few blocks of w that fit the registers, by blocks of
+ * pixels that fit a cache. Threads divide the units; where these are too few they divide the pixels, each with a sum of its own that is added at the
+ * end. */
 #include "kernels/conv_blocked_lines.h"
 #include "kernels/reduce.h"
 #include "os/os.h"
@@ -65,7 +66,8 @@ static void unit_full(const job *j, const plim__view *w, const pixels *p, const 
     const plim__range rows = plim__sliding_meet(s, 1, q->row_tap, p->rows, (plim__range){0, s->in[1]});
     const plim__range cols = plim__sliding_meet(s, 2, q->col_tap, p->cols, (plim__range){0, s->in[2]});
     if (plim__range_len(rows) == 0 || plim__range_len(cols) == 0) return;
-    const int64_t out = q->group * j->outs + q->out, pieces = plim__share(PLIM__BLOCK, lanes->rows), blocks = plim__min(lanes->blocks, j->outs - q->out);
+    const int64_t out = q->group * j->outs + q->out, blocks = plim__min(lanes->blocks, j->outs - q->out);
+    const int64_t pieces = plim__share(PLIM__BLOCK, lanes->rows);
     const plim__blocked_outer t = {
         .w_block = w->stride[0], .y = plim__blocked_at(y, p->sample, out, rows.lo - y->lo[2], cols.lo - y->lo[3]), .y_block = y->stride[1],
         .n = {p->samples, plim__range_len(rows), plim__range_len(cols)},
@@ -88,7 +90,8 @@ static void unit_planes(const job *j, const plim__view *w, const pixels *p, int6
     const int64_t row = plim__laid_count(&p->laid[1]), plane = plim__laid_count(&p->laid[0]) * row;
     int64_t at[ROWS_MOST];
     for (int64_t k = lo; k < hi; k++)
-        at[k - lo] = k / j->taps * plane + (p->laid[0].first + k % j->taps / wide * p->laid[0].tap) * row + p->laid[1].first + k % wide * p->laid[1].tap;
+        at[k - lo] = k / j->taps * plane + (p->laid[0].first + k % j->taps / wide * p->laid[0].tap) * row + p->laid[1].first +
+                     k % wide * p->laid[1].tap;
     const plim__blocked_outer t = {
         .w_block = w->stride[0], .at = at,
         .y = plim__blocked_at(y, p->sample, out, p->rows.lo - y->lo[2], p->cols.lo - y->lo[3]), .y_block = y->stride[1],
@@ -202,7 +205,8 @@ static void share_run(void *arg, uint64_t i, uint32_t worker)
 /* Elements of the planes that a block of so many pixels sees, at most. */
 static int64_t planes_seen(const job *j, int64_t rows, int64_t cols)
 {
-    const plim__line r = plim__line_forward(&j->o->c->window, 1, (plim__range){0, rows}), c = plim__line_forward(&j->o->c->window, 2, (plim__range){0, cols});
+    const plim__sliding *s = &j->o->c->window;
+    const plim__line r = plim__line_forward(s, 1, (plim__range){0, rows}), c = plim__line_forward(s, 2, (plim__range){0, cols});
     const plim__laid high = plim__lay(&r, INT64_MAX), wide = plim__lay(&c, INT64_MAX);
     return j->chain * plim__laid_count(&high) * plim__laid_count(&wide);
 }
@@ -211,7 +215,7 @@ static void divide(job *j)
 {
     const plim__view *y = &j->o->y;
     const bool planes = j->o->c->kind == PLIM__BLOCKED_PLANES;
-    const int64_t stream = j->o->c->kind == PLIM__BLOCKED_DEPTH ? 2 * STREAM : STREAM;
+    const int64_t stream = j->o->c->kind == PLIM__BLOCKED_DEPTH ? 8 * STREAM : STREAM;
     int64_t cols = plim__share(y->n[3], plim__share(y->n[3], 2 * stream)), rows = plim__clamp(stream / cols, 1, y->n[2]);
     while (planes && rows > 1 && planes_seen(j, rows, cols) > PLIM__BLOCKED_AREA) rows = plim__share(rows, 2);
     while (planes && cols > 1 && planes_seen(j, rows, cols) > PLIM__BLOCKED_AREA) cols = plim__share(cols, 2);
@@ -265,8 +269,7 @@ void plim__blocked_weights(const plim__blocked_operands *o)
 {
     const plim__blocked *c = o->c;
     const bool depth = c->kind == PLIM__BLOCKED_DEPTH;
-    job j = {.o = o, .taps = plim__sliding_count(&c->window), .chain = depth ? 1 : o->w.n[1], .outs = o->y.n[1] / c->groups};
-    if (depth) j.outs = o->y.n[1];
+    job j = {.o = o, .taps = plim__sliding_count(&c->window), .chain = depth ? 1 : o->w.n[1], .outs = o->y.n[1] / (depth ? 1 : c->groups)};
     j.pairs = plim__share(j.outs, o->lanes->blocks);
     if (c->kind == PLIM__BLOCKED_FULL) j.units = c->groups * j.pairs * j.chain * j.taps;
     else if (depth) j.units = j.outs * c->window.size[1];
@@ -284,5 +287,5 @@ void plim__blocked_weights(const plim__blocked_operands *o)
 
 uint64_t plim__blocked_weights_scratch(const plim__blocked *c, int64_t outs, int64_t chain, int64_t rows, int64_t cols, uint32_t threads)
 {
-    return threads * ((uint64_t)seen_elements(c, chain, rows, cols) + (uint64_t)sum_elements(c, outs, chain, threads)) * sizeof(float);
+    return ((uint64_t)seen_elements(c, chain, rows, cols) + (uint64_t)sum_elements(c, outs, chain, threads)) * sizeof(float);
 }
