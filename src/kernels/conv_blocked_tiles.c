@@ -101,7 +101,7 @@ static void weigh(const job *j, const piece *p, plim__blocked_tile *t)
 
 /* ------------------------------------------------------------------------------------------------------------ runs */
 
-/* Time of two rows of so many pixels in tiles of `rows` rows, by the pixel; each tile costs some. */
+/* Time of two rows of so many pixels in tiles of `rows` rows, in pixels; each tile costs one more. */
 static int64_t tiles_time(const plim__blocked_lanes *lanes, int64_t cols, int64_t rows)
 {
     const int64_t tiles = plim__share(cols, lanes->pixels / rows), wide = cols / tiles, wider = cols % tiles;
@@ -111,7 +111,7 @@ static int64_t tiles_time(const plim__blocked_lanes *lanes, int64_t cols, int64_
 /* All tiles of an area for some blocks. Those of a row are as equal as can be. */
 static void tiles_run(const job *j, const plim__blocked_tile *t, float *y, const float *x, int blocks, int64_t rows, int64_t cols)
 {
-    const bool pairs = cols <= j->lanes->pixels * 3 && j->lanes->pixels >= 2 && tiles_time(j->lanes, cols, 2) < tiles_time(j->lanes, cols, 1);
+    const bool pairs = cols <= 3 * j->lanes->pixels && tiles_time(j->lanes, cols, 2) < tiles_time(j->lanes, cols, 1);
     int high;
     for (int64_t r = 0; r < rows; r += high, y += high * t->y_row, x += high * t->x_row) {
         high = pairs && r + 2 <= rows ? 2 : 1;
@@ -232,21 +232,27 @@ static bool fed(const job *j)
     return all % j->threads == 0 || all >= 8 * (int64_t)j->threads;
 }
 
+/* So many output blocks or a little less, which tiles of as many blocks as they can hold go through. */
+static int64_t whole_tiles(const job *j, int64_t blocks)
+{
+    return blocks < j->outs && blocks > j->lanes->blocks ? blocks - blocks % j->lanes->blocks : blocks;
+}
+
 /* Sizes that suit the caches, then smaller ones if threads would have nothing to do. None of it changes any result. */
 static void divide(job *j)
 {
     const int64_t squares = j->planes ? plim__share(taps_of(j), PLIM__BLOCK) : taps_of(j), pixels = j->lanes->pixels;
     const int64_t all[2] = {plim__share(j->out.n[2], j->phases[0]), plim__share(j->out.n[3], j->phases[1])};
-    j->super = plim__clamp(PANEL / squares, 1, plim__min(SUPER, j->outs));
+    j->super = whole_tiles(j, plim__clamp(PANEL / squares, 1, plim__min(SUPER, j->outs)));
     j->link = plim__clamp(PANEL / (j->super * squares), 1, j->chain);
-    if (j->link == j->chain) j->super = plim__clamp(PANEL / (j->chain * squares), j->super, j->outs);
+    if (j->link == j->chain) j->super = whole_tiles(j, plim__clamp(PANEL / (j->chain * squares), j->super, j->outs));
     for (uint32_t d = 0; d < 2; d++) j->area[d] = all[d];
     while (j->area[1] > 1 && area_seen(j, 1, j->area[1]) > PLIM__BLOCKED_AREA) j->area[1] = plim__share(j->area[1], 2);
     if (j->area[1] < all[1] && j->area[1] > pixels) j->area[1] -= j->area[1] % pixels;
     while (j->area[0] > 1 && area_seen(j, j->area[0], j->area[1]) > PLIM__BLOCKED_AREA) j->area[0] = plim__share(j->area[0], 2);
     count_units(j, all);
     while (!fed(j)) {
-        if (j->super > j->lanes->blocks) j->super = plim__share(j->super, 2);
+        if (j->super > j->lanes->blocks) j->super = whole_tiles(j, plim__share(j->super, 2));
         else if (j->area[0] > 2) j->area[0] = plim__share(j->area[0], 2);
         else if (j->area[1] > 2 * pixels) j->area[1] = plim__share(j->area[1], 2);
         else break;
