@@ -19,11 +19,11 @@ static plim__line line_of(const job *j, uint32_t d, int64_t phase)
     return j->backward ? plim__line_backward(&j->o->c->window, 1 + d, part, phase) : plim__line_forward(&j->o->c->window, 1 + d, part);
 }
 
-/* Row `row` of a phase. */
-static void row_run(const job *j, int64_t sample, int64_t block, const plim__line *rows, int64_t row, const plim__line *cols)
+/* Row `row` of a phase. @param clear  its columns that see no border */
+static void row_run(const job *j, int64_t sample, int64_t block, const plim__line *rows, int64_t row, const plim__line *cols, plim__range clear)
 {
     const plim__view *in = j->in, *out = j->out, *w = &j->o->w, *bias = j->o->bias;
-    const plim__range high = plim__line_taps(rows, row, j->extent[0]), clear = plim__line_clear(cols, j->extent[1]);
+    const plim__range high = plim__line_taps(rows, row, j->extent[0]);
     const int64_t seen = rows->in_lo + row * rows->in_step + high.lo * rows->tap_in - in->lo[2];
     float *y = plim__blocked_at(out, sample, block, rows->out_lo + row * rows->out_step - out->lo[2], cols->out_lo - out->lo[3]);
     const float *kernel = (const float *)w->data + block * w->stride[0] + (rows->tap_lo + high.lo * rows->tap_step) * w->stride[1];
@@ -54,7 +54,8 @@ static void strip_run(void *arg, uint64_t i, uint32_t worker)
         const plim__line rows = plim__line_part(line_of(j, 0, a), at, j->strip);
         for (int64_t b = 0; b < j->phases[1]; b++) {
             const plim__line cols = line_of(j, 1, b);
-            for (int64_t r = 0; r < rows.n; r++) row_run(j, sample, block, &rows, r, &cols);
+            const plim__range clear = plim__line_clear(&cols, j->extent[1]);
+            for (int64_t r = 0; r < rows.n; r++) row_run(j, sample, block, &rows, r, &cols, clear);
         }
     }
 }
