@@ -2,7 +2,7 @@
 # Makes sure that what the build needs is there. Quiet when nothing is missing.
 #   scripts/setup.sh         for make and make check
 #   scripts/setup.sh fuzz    for make fuzz, too
-#   scripts/setup.sh bench   for make bench-arrays, too: a peer to be compared with
+#   scripts/setup.sh bench   for make bench-arrays and bench-conv, too: peers to be compared with
 # As root on Debian or Ubuntu it installs; otherwise it says what to install and fails.
 set -eu
 
@@ -26,6 +26,7 @@ libomp-dev          | clang omp.h       | OpenMP with clang
 TABLE
     [ "${1:-}" != bench ] || cat <<'TABLE'
 python3-dask        | dask              | what plimsoll eval is compared with
+libdnnl-dev         | header dnnl.h     | what convolutions are compared with (bench-conv)
 TABLE
 }
 

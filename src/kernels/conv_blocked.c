@@ -1,4 +1,5 @@
-/* Blocked convolution: what is asked for goes to the part that does it, or, where operands lie in some way that no plan gives them, through plain loops. */
+/* Blocked convolution: what is asked for goes to the part that does it or, where operands lie in a way that no plan gives them, through plain
+ * loops. */
 #include "kernels/conv_blocked_lines.h"
 #include "kernels/convert.h"
 
@@ -67,13 +68,15 @@ static int64_t of_group(const plim__blocked *c, int64_t channel) { return c->gro
 static float sum_forward(const plim__blocked_operands *o, int64_t n, int64_t out, int64_t row, int64_t col)
 {
     const plim__sliding *s = &o->c->window;
-    const plim__range high = plim__sliding_taps(s, 1, row, (plim__range){0, s->in[1]}), wide = plim__sliding_taps(s, 2, col, (plim__range){0, s->in[2]});
-    const plim__range channels = channels_of(o, out);
-    float sum = o->bias ? *((float *)o->bias->data + (out / PLIM__BLOCK - o->bias->lo[0]) * o->bias->stride[0] + out % PLIM__BLOCK * o->bias->stride[1]) : 0;
+    const plim__range high = plim__sliding_taps(s, 1, row, (plim__range){0, s->in[1]});
+    const plim__range wide = plim__sliding_taps(s, 2, col, (plim__range){0, s->in[2]}), channels = channels_of(o, out);
+    float sum = o->bias ? *(float *)plim__view_at(o->bias, (int64_t[]){out / PLIM__BLOCK, out % PLIM__BLOCK}) : 0;
     for (int64_t c = channels.lo; c < channels.hi; c++)
         for (int64_t a = high.lo; a < high.hi; a++)
-            for (int64_t b = wide.lo; b < wide.hi; b++)
-                sum += *pixel(&o->x, n, c, plim__sliding_at(s, 1, row, a), plim__sliding_at(s, 2, col, b)) * *weight(&o->w, out, of_group(o->c, c), a, b);
+            for (int64_t b = wide.lo; b < wide.hi; b++) {
+                const float x = *pixel(&o->x, n, c, plim__sliding_at(s, 1, row, a), plim__sliding_at(s, 2, col, b));
+                sum += x * *weight(&o->w, out, of_group(o->c, c), a, b);
+            }
     return o->c->relu && sum < 0 ? 0 : sum;
 }
 
@@ -135,7 +138,8 @@ static void loops_run(const plim__blocked_operands *o, plim__blocked_into into)
     for (int64_t n = 0; n < to->n[0]; n++)
         for (int64_t k = lanes.lo; k < lanes.hi; k++)
             for (int64_t p = rows.lo; p < rows.hi; p++)
-                for (int64_t q = cols.lo; q < cols.hi; q++) *pixel(to, n, k, p, q) = forward ? sum_forward(o, n, k, p, q) : sum_backward(o, n, k, p, q);
+                for (int64_t q = cols.lo; q < cols.hi; q++)
+                    *pixel(to, n, k, p, q) = forward ? sum_forward(o, n, k, p, q) : sum_backward(o, n, k, p, q);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- entry */
@@ -155,22 +159,47 @@ static bool lies_well(const plim__blocked_operands *o)
            (o->w.rank != 5 || dense(&o->w, 1));
 }
 
+/* Windows of one element each that are the elements in order: all rows become one, which falls into equal pieces whatever the map's shape. */
+static void flatten(plim__blocked_operands *o, plim__blocked *c)
+{
+    plim__sliding *s = &c->window;
+    plim__view *v[2] = {&o->y, &o->x};
+    for (uint32_t d = 1; d < PLIM__SPACE; d++)
+        if (s->size[d] != 1 || s->stride[d] != 1 || s->before[d] != 0 || s->in[d] != s->out[d]) return;
+    for (uint32_t k = 0; k < 2; k++)
+        if (v[k]->n[2] != 1 && v[k]->stride[2] != v[k]->n[3] * v[k]->stride[3]) return;
+    for (uint32_t k = 0; k < 2; k++) {
+        v[k]->n[3] *= v[k]->n[2];
+        v[k]->n[2] = 1;
+        v[k]->lo[2] = v[k]->lo[3] = 0;
+    }
+    s->in[1] = s->out[1] = 1;
+    s->in[2] = s->out[2] = o->x.n[3];
+}
+
 void plim__blocked_run(const plim__blocked_lanes *lanes, const plim__blocked *c, plim__blocked_into into, const plim__view *y, const plim__view *x,
                        const plim__view *w, const plim__view *bias, void *scratch, uint32_t threads)
 {
-    const plim__blocked_operands o = {.lanes = lanes, .c = c, .y = *y, .x = *x, .w = *w, .bias = bias, .scratch = scratch, .threads = threads};
+    plim__blocked conv = *c;
+    plim__blocked_operands o = {.lanes = lanes, .c = &conv, .y = *y, .x = *x, .w = *w, .bias = bias, .scratch = scratch, .threads = threads};
     const plim__view *to = into == PLIM__BLOCKED_Y ? y : into == PLIM__BLOCKED_X ? x : w;
     if (plim__view_count(to) == 0) return;
     if (into == PLIM__BLOCKED_W && plim__view_count(y) == 0) return;
-    if (!lies_well(&o)) loops_run(&o, into);
-    else if (into == PLIM__BLOCKED_W) plim__blocked_weights(&o);
+    if (!lies_well(&o)) {
+        loops_run(&o, into);
+        return;
+    }
+    flatten(&o, &conv);
+    if (into == PLIM__BLOCKED_W) plim__blocked_weights(&o);
     else if (c->kind == PLIM__BLOCKED_DEPTH) plim__blocked_depths(&o, into == PLIM__BLOCKED_X);
     else plim__blocked_tiles(&o, into == PLIM__BLOCKED_X);
 }
 
-uint64_t plim__blocked_scratch(const plim__blocked *c, plim__blocked_into into, int64_t outs, int64_t chain, int64_t rows, int64_t cols, uint32_t threads)
+uint64_t plim__blocked_scratch(const plim__blocked *c, plim__blocked_into into, int64_t outs, int64_t chain, int64_t rows, int64_t cols,
+                               uint32_t threads)
 {
-    if (into == PLIM__BLOCKED_W) return plim__blocked_weights_scratch(c, outs, chain, rows, cols, threads);
-    if (c->kind == PLIM__BLOCKED_DEPTH) return 0;
-    return threads * plim__blocked_tiles_scratch(c, into == PLIM__BLOCKED_X, outs, chain, rows, cols);
+    uint64_t one = 0, all = 0;
+    if (into == PLIM__BLOCKED_W) one = plim__blocked_weights_scratch(c, outs, chain, rows, cols, threads);
+    else if (c->kind != PLIM__BLOCKED_DEPTH) one = plim__blocked_tiles_scratch(c, into == PLIM__BLOCKED_X, outs, chain, rows, cols);
+    return plim__mul(&all, one, threads) && all <= INT64_MAX ? all : INT64_MAX; /* more than there is in either case */
 }

@@ -1,5 +1,6 @@
-/* Convolution on channel-blocked arrays, f32, and its two gradients. A blocked array is [N, Cb, H, W, 16] with channel c = 16*cb + i: the 16 channels of
- * a block lie side by side, so that they fill whole vectors and a pixel of a block is one cache line. Channels beyond the true count are padding.
+/* Convolution on channel-blocked arrays, f32, and its two gradients. A blocked array is [N, Cb, H, W, 16] with channel c = 16*cb + i: the 16
+ * channels of a block lie side by side, so that they fill whole vectors and a pixel of a block is one cache line. Channels beyond the true count
+ * are padding.
  *
  *     kind     x                    w                               y = [N, Ob, H', W', 16]
  *     FULL     [N, Cb, H, W, 16]    [Ob, Cb/groups, kh, kw, 16, 16]  the last two dimensions: channel, output
@@ -7,11 +8,11 @@
  *     DEPTH    [N, Cb, H, W, 16]    [Cb, kh, kw, 16]                 each channel by itself
  *
  * Forward and the gradient with respect to x are one algorithm. A tile of pixels by output blocks is held in registers while the chain (blocks of
- * channels, taps, channels of a block) passes by: a row of w is loaded, each pixel's channel is broadcast. The gradient of a convolution with stride s
- * is s*s convolutions, one for each residue of the position, each with its own taps and with stride 1 over y (Dumoulin and Visin 2016); its
- * weights are turned 16 by 16 into a panel of scratch. Where windows reach over the border, the rows that a tile area needs are laid out in scratch
- * with their zeros; elsewhere x is read where it lies. The gradient with respect to w holds a few rows of a 16 by 16 block in registers and streams
- * over pixels: borders only shorten its loops.
+ * channels, taps, channels of a block) passes by: a row of w is loaded, each pixel's channel is broadcast. The gradient of a convolution with
+ * stride s is s*s convolutions, one for each residue of the position, each with its own taps and with stride 1 over y (Dumoulin and Visin 2016);
+ * its weights are turned 16 by 16 into a panel of scratch. Where windows reach over the border, the rows that a tile area needs are laid out in
+ * scratch with their zeros; elsewhere x is read where it lies. The gradient with respect to w holds a few rows of a 16 by 16 block in registers
+ * and streams over pixels: borders only shorten its loops.
  *
  * y and x come out the same to the bit however the work is cut: each element adds up its chain in one order. w is a sum over samples and pixels whose
  * order depends on the cut and on the threads, not on timing. Scratch is the caller's, nothing is kept. */
@@ -52,15 +53,14 @@ uint64_t plim__blocked_scratch(const plim__blocked *c, plim__blocked_into into, 
 
 /* ---- inner loops, compiled once per instruction set. Steps are in elements. */
 
-/** A tile: `blocks` times `rows` times `cols` vectors of 16, each the sum over a chain of three levels. */
+/** What tiles have in common, each `blocks` times `rows` times `cols` vectors of 16: sums over a chain of three levels. */
 typedef struct plim__blocked_tile {
-    float *y;
     int64_t y_block, y_row, y_col;
-    const float *x;
     int64_t x_row, x_col;      /* x_col: 16 or 32; among planes 1 or 2 */
     const float *w;
     int64_t w_block;
     int64_t chain[3], x_step[3], w_step[3];
+    const int64_t *at;         /* planes: where x is for each of the chain[0] rows of w, which is one level then; NULL: blocks */
     const float *bias;         /* what the sum begins with; NULL: 0 */
     int64_t bias_block;
     bool more, relu;           /* more: y itself is what the sum begins with; relu: this is its end */
@@ -68,9 +68,8 @@ typedef struct plim__blocked_tile {
 
 /** w (blocks, rows, 16) += sum over pixels of x (rows) times y (blocks, 16). */
 typedef struct plim__blocked_outer {
-    float *w;
     int64_t w_block;
-    const float *x, *y;
+    const float *y;
     int64_t y_block;
     int64_t n[3], x_step[3], y_step[3]; /* pixels in three levels */
     const int64_t *at;                  /* where each row of x is; NULL: they are neighbours */
@@ -85,21 +84,24 @@ typedef struct plim__blocked_depth {
     bool relu;
 } plim__blocked_depth;
 
-/** w (16) += sum over pixels of x (16) * y (16). */
+/** w (taps, 16) += sum over pixels of x (taps, 16) * y (16). */
 typedef struct plim__blocked_dot {
     float *w;
     const float *x, *y;
-    int64_t n[2], x_step[2], y_step[2];
+    int64_t w_tap, x_tap;
+    int64_t n[2], x_step[2], y_step[2]; /* pixels in two levels */
 } plim__blocked_dot;
+#define PLIM__BLOCKED_TAPS 3 /* of `dot`, at most */
 
 struct plim__blocked_lanes {
     const char *name;
-    int blocks, pixels; /* of a tile, at most; two rows where both fit */
+    int blocks, pixels; /* of a tile, at most */
+    int least;          /* pixels of a tile that keep the multipliers busy */
     int rows;           /* of w in `outer`, at most */
-    void (*tile)(const plim__blocked_tile *t, bool planes, int blocks, int rows, int cols);
-    void (*outer)(const plim__blocked_outer *t, int blocks, int rows);
+    void (*tile)(const plim__blocked_tile *t, float *y, const float *x, int blocks, int rows, int cols, int64_t count); /* so many, side by side */
+    void (*outer)(const plim__blocked_outer *t, float *w, const float *x, int blocks, int rows);
     void (*depth)(const plim__blocked_depth *t);
-    void (*dot)(const plim__blocked_dot *t);
+    void (*dot)(const plim__blocked_dot *t, int taps);
     void (*turn)(float *to, const float *from); /* a square, rows become columns */
 };
 

@@ -15,7 +15,8 @@ plim__line plim__line_backward(const plim__sliding *s, uint32_t d, plim__range p
 {
     const int64_t stride = s->stride[d], dilation = s->dilation[d], first = part.lo + phase, tap_step = stride / gcd(stride, dilation);
     const int64_t most = plim__min(s->size[d], tap_step), at = first + s->before[d];
-    plim__line l = {.n = plim__max(plim__ceil_div(part.hi - first, stride), 0), .out_lo = first, .out_step = stride, .in_step = 1, .tap_step = tap_step};
+    plim__line l = {.n = plim__max(plim__ceil_div(part.hi - first, stride), 0), .out_lo = first, .out_step = stride, .in_step = 1,
+                    .tap_step = tap_step};
     while (l.tap_lo < most && (at - l.tap_lo * dilation) % stride != 0) l.tap_lo++;
     if (l.tap_lo == most) return l; /* none sees it */
     l.taps = plim__share(s->size[d] - l.tap_lo, tap_step);
@@ -80,7 +81,8 @@ static void lay_row(float *to, const plim__seen *from, int64_t sample, int64_t b
     const int64_t n = cols->inner, by = cols->inner_from;
     for (int64_t a = 0; a < cols->outer; a++, to += n * from->lane) {
         const int64_t first = cols->from + a * cols->outer_from;
-        const int64_t lo = inside ? plim__clamp(plim__ceil_div(-first, by), 0, n) : n, hi = plim__clamp(plim__ceil_div(from->extent[1] - first, by), lo, n);
+        const int64_t lo = inside ? plim__clamp(plim__ceil_div(-first, by), 0, n) : n;
+        const int64_t hi = plim__clamp(plim__ceil_div(from->extent[1] - first, by), lo, n);
         const float *at = hi > lo ? plim__blocked_at(v, sample, block, row - v->lo[2], first - v->lo[3]) : NULL;
         lay_run(to, at, by * v->stride[3], from->lane, lo, hi, n);
     }

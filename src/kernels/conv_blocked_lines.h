@@ -4,8 +4,8 @@
 
 #include "kernels/conv_blocked.h"
 
-/** One dimension of space of a convolution, or of one of those that a gradient falls apart into: output q is at out_lo + q*out_step, and its tap t, which
- *  is number tap_lo + t*tap_step of w, sees in_lo + q*in_step + t*tap_in. All absolute. */
+/** One dimension of space of a convolution, or of one of those that a gradient falls apart into: output q is at out_lo + q*out_step, and its tap t,
+ *  which is number tap_lo + t*tap_step of w, sees in_lo + q*in_step + t*tap_in. All absolute. */
 typedef struct plim__line {
     int64_t n, taps;
     int64_t out_lo, out_step;
@@ -18,7 +18,10 @@ plim__line plim__line_forward(const plim__sliding *s, uint32_t d, plim__range wi
 /** Backward: the windows over every stride-th element of `part`, from its element number `phase` on. */
 plim__line plim__line_backward(const plim__sliding *s, uint32_t d, plim__range part, int64_t phase);
 /** How many phases there are. */
-static inline int64_t plim__line_phases(const plim__sliding *s, uint32_t d, plim__range part) { return plim__min(s->stride[d], plim__range_len(part)); }
+static inline int64_t plim__line_phases(const plim__sliding *s, uint32_t d, plim__range part)
+{
+    return plim__min(s->stride[d], plim__range_len(part));
+}
 /** Outputs [at, at + n), as far as there are any. */
 plim__line plim__line_part(plim__line l, int64_t at, int64_t n);
 /** What is seen, border included: for lines with outputs and taps. */
@@ -65,7 +68,7 @@ void plim__blocked_tiles(const plim__blocked_operands *o, bool backward);
 uint64_t plim__blocked_tiles_scratch(const plim__blocked *c, bool backward, int64_t outs, int64_t chain, int64_t rows, int64_t cols);
 void plim__blocked_depths(const plim__blocked_operands *o, bool backward);
 void plim__blocked_weights(const plim__blocked_operands *o);
-/** Bytes for all threads. */
+/** Bytes for one of so many threads. */
 uint64_t plim__blocked_weights_scratch(const plim__blocked *c, int64_t outs, int64_t chain, int64_t rows, int64_t cols, uint32_t threads);
 
 /** Element [a, b, c, d], counted from the first of the box. */

@@ -28,6 +28,7 @@ typedef struct job {
 typedef struct piece {
     int64_t group, out, outs, link, links; /* blocks of the group: the first, and how many */
     float *panel, *seen;                   /* scratch: turned weights, (outs, links, taps, 16, 16); what is seen, with its border */
+    int64_t *at;                           /* planes have no panel, but a table: what each row of w is multiplied with */
     int64_t sample;
     plim__line line[2];
 } piece;
@@ -48,29 +49,28 @@ static bool inside(const plim__line *l, int64_t extent)
     return seen.lo >= 0 && seen.hi <= extent;
 }
 
-/* Fills t->x and its steps: where the input lies if no border is seen, else in scratch. */
-static void see(const job *j, const piece *p, plim__blocked_tile *t)
+/* What the tiles of an area see, and t's steps there: where the input lies if no border is seen, else in scratch. */
+static const float *see(const job *j, const piece *p, plim__blocked_tile *t)
 {
     const plim__line *rows = &p->line[0], *cols = &p->line[1];
     const int64_t *stride = j->in.stride, lane = j->from.lane, step = cols->in_step * stride[3], first = p->group * j->chain + p->link;
     if ((step == lane || step == STEP_MOST * lane) && inside(rows, j->from.extent[0]) && inside(cols, j->from.extent[1])) {
-        t->x = plim__blocked_at(&j->in, p->sample, first, rows->in_lo - j->in.lo[2], cols->in_lo - j->in.lo[3]);
         t->x_row = rows->in_step * stride[2];
         t->x_col = step;
         t->x_step[0] = stride[1];
         t->x_step[1] = rows->tap_in * stride[2];
         t->x_step[2] = cols->tap_in * stride[3];
-        return;
+        return plim__blocked_at(&j->in, p->sample, first, rows->in_lo - j->in.lo[2], cols->in_lo - j->in.lo[3]);
     }
     const plim__laid r = plim__lay(rows, INT64_MAX), c = plim__lay(cols, STEP_MOST);
     const int64_t row = plim__laid_count(&c) * lane;
     plim__lay_out(p->seen, &j->from, p->sample, first, p->links, &r, &c);
-    t->x = p->seen + r.first * row + c.first * lane;
     t->x_row = r.step * row;
     t->x_col = c.step * lane;
     t->x_step[0] = plim__laid_count(&r) * row;
     t->x_step[1] = r.tap * row;
     t->x_step[2] = c.tap * lane;
+    return p->seen + r.first * row + c.first * lane;
 }
 
 /* Turns the squares of w that a piece needs: on the way back channels are what is made. */
@@ -101,22 +101,35 @@ static void weigh(const job *j, const piece *p, plim__blocked_tile *t)
 
 /* ------------------------------------------------------------------------------------------------------------ runs */
 
-/* All tiles of an area for some blocks; `area` has everything but the place. Tiles of a row are as equal as can be. */
-static void tiles_run(const job *j, const plim__blocked_tile *area, int blocks, int64_t rows, int64_t cols)
+/* Time of two rows of so many pixels in tiles of `rows` rows, in pixels; each tile costs one more. */
+static int64_t tiles_time(const plim__blocked_lanes *lanes, int64_t cols, int64_t rows)
 {
-    const bool pairs = 2 * cols <= j->lanes->pixels;
-    const int64_t tiles = plim__share(cols, j->lanes->pixels);
+    const int64_t tiles = plim__share(cols, lanes->pixels / rows), wide = cols / tiles, wider = cols % tiles;
+    return (wider * plim__max((wide + 1) * rows, lanes->least) + (tiles - wider) * plim__max(wide * rows, lanes->least) + tiles) * 2 / rows;
+}
+
+/* All tiles of an area for some blocks. Those of a row are as equal as can be. */
+static void tiles_run(const job *j, const plim__blocked_tile *t, float *y, const float *x, int blocks, int64_t rows, int64_t cols)
+{
+    const bool pairs = cols <= 3 * j->lanes->pixels && tiles_time(j->lanes, cols, 2) < tiles_time(j->lanes, cols, 1);
     int high;
-    for (int64_t r = 0; r < rows; r += high) {
+    for (int64_t r = 0; r < rows; r += high, y += high * t->y_row, x += high * t->x_row) {
         high = pairs && r + 2 <= rows ? 2 : 1;
-        for (int64_t i = 0; i < tiles; i++) {
-            const int64_t lo = cols * i / tiles, hi = cols * (i + 1) / tiles;
-            plim__blocked_tile t = *area;
-            t.x += r * t.x_row + lo * t.x_col;
-            t.y += r * t.y_row + lo * t.y_col;
-            j->lanes->tile(&t, j->planes, blocks, high, (int)(hi - lo));
-        }
+        const int64_t tiles = plim__share(cols, j->lanes->pixels / high), wide = cols / tiles, wider = cols % tiles, rest = wider * (wide + 1);
+        if (wider > 0) j->lanes->tile(t, y, x, blocks, high, (int)wide + 1, wider);
+        j->lanes->tile(t, y + rest * t->y_col, x + rest * t->x_col, blocks, high, (int)wide, tiles - wider);
     }
+}
+
+/* Planes: the chain in one level. */
+static void chain_planes(const piece *p, plim__blocked_tile *t)
+{
+    int64_t n = 0;
+    for (int64_t a = 0; a < t->chain[0]; a++)
+        for (int64_t b = 0; b < t->chain[1]; b++)
+            for (int64_t c = 0; c < t->chain[2]; c++) p->at[n++] = a * t->x_step[0] + b * t->x_step[1] + c * t->x_step[2];
+    t->chain[0] = n;
+    t->at = p->at;
 }
 
 /* One phase of an area: p->line. */
@@ -125,19 +138,19 @@ static void phase_run(const job *j, const piece *p)
     const plim__line *rows = &p->line[0], *cols = &p->line[1];
     const int64_t *stride = j->out.stride, first = p->group * j->outs + p->out;
     const bool begin = p->link == 0, end = p->link + p->links == j->chain, any = rows->taps > 0 && cols->taps > 0;
-    plim__blocked_tile t = {.y_block = stride[1], .y_row = rows->out_step * stride[2], .y_col = cols->out_step * stride[3], .x = p->seen,
+    plim__blocked_tile t = {.y_block = stride[1], .y_row = rows->out_step * stride[2], .y_col = cols->out_step * stride[3],
         .x_col = j->from.lane, .chain = {any ? p->links : 0, rows->taps, cols->taps}, .more = !begin, .relu = end && j->relu};
-    if (any) see(j, p, &t);
+    const float *x = any ? see(j, p, &t) : p->seen;
+    float *y = plim__blocked_at(&j->out, p->sample, first, rows->out_lo - j->out.lo[2], cols->out_lo - j->out.lo[3]);
     weigh(j, p, &t);
-    t.y = plim__blocked_at(&j->out, p->sample, first, rows->out_lo - j->out.lo[2], cols->out_lo - j->out.lo[3]);
+    if (j->planes) chain_planes(p, &t);
     if (j->bias) {
         t.bias = (const float *)j->bias->data + first * j->bias->stride[0];
         t.bias_block = j->bias->stride[0];
     }
     for (int64_t b = 0; b < p->outs; b += j->lanes->blocks) {
         const int blocks = (int)plim__min(j->lanes->blocks, p->outs - b);
-        tiles_run(j, &t, blocks, rows->n, cols->n);
-        t.y += blocks * t.y_block;
+        tiles_run(j, &t, y + b * t.y_block, x, blocks, rows->n, cols->n);
         t.w += blocks * t.w_block;
         if (t.bias) t.bias += blocks * t.bias_block;
     }
@@ -156,14 +169,20 @@ static void area_run(const job *j, piece *p, int64_t unit)
     }
 }
 
+/* Of planes: one of plim__blocked_tile.at for each row of w. */
+static int64_t table_elements(int64_t chain, int64_t taps)
+{
+    return plim__capped(chain, taps, INT64_MAX / 64) * (int64_t)(sizeof(int64_t) / sizeof(float));
+}
+
 /* The areas [lo, hi) of one super. Sums wait in the output while the next piece of the chain is fetched. */
 static void super_run(const job *j, float *scratch, int64_t super, int64_t lo, int64_t hi)
 {
-    piece p = {.group = super / j->supers, .out = super % j->supers * j->super, .panel = scratch};
+    piece p = {.group = super / j->supers, .out = super % j->supers * j->super, .panel = scratch, .at = (int64_t *)(void *)scratch};
     p.outs = plim__min(j->super, j->outs - p.out);
     for (p.link = 0; p.link < j->chain; p.link += j->link) {
         p.links = plim__min(j->link, j->chain - p.link);
-        p.seen = scratch + (j->backward ? p.outs * p.links * taps_of(j) * PLIM__SQUARE : 0);
+        p.seen = scratch + (j->planes ? table_elements(j->chain, taps_of(j)) : j->backward ? p.outs * p.links * taps_of(j) * PLIM__SQUARE : 0);
         if (j->backward) turn(j, &p);
         for (int64_t u = lo; u < hi; u++) area_run(j, &p, u);
     }
@@ -213,44 +232,32 @@ static bool fed(const job *j)
     return all % j->threads == 0 || all >= 8 * (int64_t)j->threads;
 }
 
+/* So many output blocks or a little less, which tiles of as many blocks as they can hold go through. */
+static int64_t whole_tiles(const job *j, int64_t blocks)
+{
+    return blocks < j->outs && blocks > j->lanes->blocks ? blocks - blocks % j->lanes->blocks : blocks;
+}
+
 /* Sizes that suit the caches, then smaller ones if threads would have nothing to do. None of it changes any result. */
 static void divide(job *j)
 {
     const int64_t squares = j->planes ? plim__share(taps_of(j), PLIM__BLOCK) : taps_of(j), pixels = j->lanes->pixels;
     const int64_t all[2] = {plim__share(j->out.n[2], j->phases[0]), plim__share(j->out.n[3], j->phases[1])};
-    j->super = plim__clamp(PANEL / squares, 1, plim__min(SUPER, j->outs));
+    j->super = whole_tiles(j, plim__clamp(PANEL / squares, 1, plim__min(SUPER, j->outs)));
     j->link = plim__clamp(PANEL / (j->super * squares), 1, j->chain);
-    if (j->link == j->chain) j->super = plim__clamp(PANEL / (j->chain * squares), j->super, j->outs);
+    if (j->link == j->chain) j->super = whole_tiles(j, plim__clamp(PANEL / (j->chain * squares), j->super, j->outs));
     for (uint32_t d = 0; d < 2; d++) j->area[d] = all[d];
     while (j->area[1] > 1 && area_seen(j, 1, j->area[1]) > PLIM__BLOCKED_AREA) j->area[1] = plim__share(j->area[1], 2);
     if (j->area[1] < all[1] && j->area[1] > pixels) j->area[1] -= j->area[1] % pixels;
     while (j->area[0] > 1 && area_seen(j, j->area[0], j->area[1]) > PLIM__BLOCKED_AREA) j->area[0] = plim__share(j->area[0], 2);
     count_units(j, all);
     while (!fed(j)) {
-        if (j->super > j->lanes->blocks) j->super = plim__share(j->super, 2);
+        if (j->super > j->lanes->blocks) j->super = whole_tiles(j, plim__share(j->super, 2));
         else if (j->area[0] > 2) j->area[0] = plim__share(j->area[0], 2);
         else if (j->area[1] > 2 * pixels) j->area[1] = plim__share(j->area[1], 2);
         else break;
         count_units(j, all);
     }
-}
-
-/* Windows of one element each that are the elements in order: all rows become one, which falls into equal tiles whatever the map's shape. */
-static void flatten(job *j)
-{
-    const plim__sliding *s = j->window;
-    plim__view *v[2] = {&j->out, &j->in};
-    for (uint32_t d = 1; d < PLIM__SPACE; d++)
-        if (s->size[d] != 1 || s->stride[d] != 1 || s->before[d] != 0 || s->in[d] != s->out[d]) return;
-    for (uint32_t k = 0; k < 2; k++)
-        if (v[k]->n[2] != 1 && v[k]->stride[2] != v[k]->n[3] * v[k]->stride[3]) return;
-    for (uint32_t k = 0; k < 2; k++) {
-        v[k]->n[3] *= v[k]->n[2];
-        v[k]->n[2] = 1;
-        v[k]->lo[2] = v[k]->lo[3] = 0;
-    }
-    j->from.extent[0] = 1;
-    j->from.extent[1] = j->in.n[3];
 }
 
 void plim__blocked_tiles(const plim__blocked_operands *o, bool backward)
@@ -263,9 +270,10 @@ void plim__blocked_tiles(const plim__blocked_operands *o, bool backward)
     j.chain = j.in.n[1] / c->groups;
     j.scratch_step = (int64_t)(plim__blocked_tiles_scratch(c, backward, j.out.n[1], j.in.n[1], j.out.n[2], j.out.n[3]) / sizeof(float));
     j.from = (plim__seen){.v = &j.in, .lane = j.planes ? 1 : PLIM__BLOCK};
-    for (uint32_t d = 0; d < 2; d++) j.from.extent[d] = backward ? c->window.out[1 + d] : c->window.in[1 + d];
-    flatten(&j);
-    for (uint32_t d = 0; d < 2; d++) j.phases[d] = backward ? plim__line_phases(&c->window, 1 + d, plim__blocked_box(&j.out, 2 + d)) : 1;
+    for (uint32_t d = 0; d < 2; d++) {
+        j.from.extent[d] = backward ? c->window.out[1 + d] : c->window.in[1 + d];
+        j.phases[d] = backward ? plim__line_phases(&c->window, 1 + d, plim__blocked_box(&j.out, 2 + d)) : 1;
+    }
     divide(&j);
     plim__parallel(o->threads, o->threads, share_run, &j);
 }
@@ -279,5 +287,6 @@ uint64_t plim__blocked_tiles_scratch(const plim__blocked *c, bool backward, int6
     const int64_t deep = plim__capped(chain, lane, seen_most);
     const int64_t seen = plim__capped(plim__capped(high, wide, seen_most), deep, seen_most);
     const int64_t panel = backward ? plim__capped(plim__capped(outs, chain, panel_most), taps, panel_most) : 0;
-    return plim__round_up(((uint64_t)seen + (uint64_t)panel * PLIM__SQUARE) * sizeof(float), 64);
+    const int64_t table = c->kind == PLIM__BLOCKED_PLANES ? table_elements(chain, taps) : 0;
+    return plim__round_up(((uint64_t)seen + (uint64_t)panel * PLIM__SQUARE + (uint64_t)table) * sizeof(float), 64);
 }

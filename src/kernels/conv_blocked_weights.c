@@ -1,12 +1,13 @@
-/* Blocked convolution, the gradient with respect to w. The work is a grid of units, each a few blocks of w that fit the registers, by blocks of pixels
- * that fit a cache. Threads divide the units; where these are too few they divide the pixels, each with a sum of its own that is added at the end. */
+/* Blocked convolution, the gradient with respect to w. The work is a grid of units, each a few blocks of w that fit the registers, by blocks of
+ * pixels that fit a cache. Threads divide the units; where these are too few they divide the pixels, each with a sum of its own that is added at the
+ * end. */
 #include "kernels/conv_blocked_lines.h"
 #include "kernels/reduce.h"
 #include "os/os.h"
 
 #include <string.h>
 
-#define STREAM 256                    /* pixels of a block */
+#define STREAM 128                    /* pixels of a block: they and a unit fit the first-level cache */
 #define UNITS 4                       /* units of a thread: fewer are too few */
 #define UNIT_MOST (2 * PLIM__SQUARE)  /* elements of w in a unit */
 #define ROWS_MOST 8                   /* of `outer` */
@@ -31,38 +32,53 @@ typedef struct pixels {
 
 /* ----------------------------------------------------------------------------------------------------------- units */
 
-/* A square of w in pieces that fit the registers. */
-static void outer_run(const job *j, plim__blocked_outer t, int blocks)
+/* Unit number `unit` of FULL: a tap of some output blocks and one channel block. */
+typedef struct square {
+    int64_t row_tap, col_tap, block, group, out; /* out: the first of its group */
+} square;
+
+static square square_of(const job *j, int64_t unit)
 {
-    const int64_t most = j->o->lanes->rows, n = plim__share(PLIM__BLOCK, most);
-    const plim__blocked_outer all = t;
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t lo = PLIM__BLOCK * i / n, hi = PLIM__BLOCK * (i + 1) / n;
-        t.x = all.x + lo;
-        t.w = all.w + lo * PLIM__BLOCK;
-        j->o->lanes->outer(&t, blocks, (int)(hi - lo));
-    }
+    const int64_t tap = unit % j->taps, block = unit / j->taps % j->chain, pair = unit / j->taps / j->chain, wide = j->o->c->window.size[2];
+    return (square){tap / wide, tap % wide, block, pair / j->pairs, pair % j->pairs * j->o->lanes->blocks};
 }
 
-/* A tap of some output blocks and one channel block. The windows whose tap sees the border add nothing. */
-static void unit_full(const job *j, const plim__view *w, const pixels *p, int64_t unit)
+/* The next one, without divisions. */
+static void square_next(const job *j, square *q)
 {
+    if (++q->col_tap < j->o->c->window.size[2]) return;
+    q->col_tap = 0;
+    if (++q->row_tap < j->o->c->window.size[1]) return;
+    q->row_tap = 0;
+    if (++q->block < j->chain) return;
+    q->block = 0;
+    if ((q->out += j->o->lanes->blocks) < j->outs) return;
+    q->out = 0;
+    q->group++;
+}
+
+/* The windows whose tap sees the border add nothing. */
+static void unit_full(const job *j, const plim__view *w, const pixels *p, const square *q)
+{
+    const plim__blocked_lanes *lanes = j->o->lanes;
     const plim__sliding *s = &j->o->c->window;
     const plim__view *x = &j->o->x, *y = &j->o->y;
-    const int64_t tap = unit % j->taps, row_tap = tap / s->size[2], col_tap = tap % s->size[2], block = unit / j->taps % j->chain;
-    const int64_t pair = unit / j->taps / j->chain, group = pair / j->pairs, of_group = pair % j->pairs * j->o->lanes->blocks;
-    const int64_t out = group * j->outs + of_group;
-    const plim__range rows = plim__sliding_meet(s, 1, row_tap, p->rows, (plim__range){0, s->in[1]});
-    const plim__range cols = plim__sliding_meet(s, 2, col_tap, p->cols, (plim__range){0, s->in[2]});
+    const plim__range rows = plim__sliding_meet(s, 1, q->row_tap, p->rows, (plim__range){0, s->in[1]});
+    const plim__range cols = plim__sliding_meet(s, 2, q->col_tap, p->cols, (plim__range){0, s->in[2]});
     if (plim__range_len(rows) == 0 || plim__range_len(cols) == 0) return;
+    const int64_t out = q->group * j->outs + q->out, blocks = plim__min(lanes->blocks, j->outs - q->out);
+    const int64_t pieces = plim__share(PLIM__BLOCK, lanes->rows);
     const plim__blocked_outer t = {
-        .w = plim__blocked_at(w, out, block, row_tap, col_tap), .w_block = w->stride[0],
-        .x = plim__blocked_at(x, p->sample, group * j->chain + block, plim__sliding_at(s, 1, rows.lo, row_tap) - x->lo[2],
-                              plim__sliding_at(s, 2, cols.lo, col_tap) - x->lo[3]),
-        .y = plim__blocked_at(y, p->sample, out, rows.lo - y->lo[2], cols.lo - y->lo[3]), .y_block = y->stride[1],
+        .w_block = w->stride[0], .y = plim__blocked_at(y, p->sample, out, rows.lo - y->lo[2], cols.lo - y->lo[3]), .y_block = y->stride[1],
         .n = {p->samples, plim__range_len(rows), plim__range_len(cols)},
         .x_step = {x->stride[0], s->stride[1] * x->stride[2], s->stride[2] * x->stride[3]}, .y_step = {y->stride[0], y->stride[2], y->stride[3]}};
-    outer_run(j, t, (int)plim__min(j->o->lanes->blocks, j->outs - of_group));
+    float *to = plim__blocked_at(w, out, q->block, q->row_tap, q->col_tap);
+    const float *from = plim__blocked_at(x, p->sample, q->group * j->chain + q->block, plim__sliding_at(s, 1, rows.lo, q->row_tap) - x->lo[2],
+                                         plim__sliding_at(s, 2, cols.lo, q->col_tap) - x->lo[3]);
+    for (int64_t i = 0; i < pieces; i++) {
+        const int64_t lo = PLIM__BLOCK * i / pieces, hi = PLIM__BLOCK * (i + 1) / pieces;
+        lanes->outer(&t, to + lo * PLIM__BLOCK, from + lo, (int)blocks, (int)(hi - lo));
+    }
 }
 
 /* A few (channel, tap) of some output blocks. */
@@ -74,31 +90,50 @@ static void unit_planes(const job *j, const plim__view *w, const pixels *p, int6
     const int64_t row = plim__laid_count(&p->laid[1]), plane = plim__laid_count(&p->laid[0]) * row;
     int64_t at[ROWS_MOST];
     for (int64_t k = lo; k < hi; k++)
-        at[k - lo] = k / j->taps * plane + (p->laid[0].first + k % j->taps / wide * p->laid[0].tap) * row + p->laid[1].first + k % wide * p->laid[1].tap;
+        at[k - lo] = k / j->taps * plane + (p->laid[0].first + k % j->taps / wide * p->laid[0].tap) * row + p->laid[1].first +
+                     k % wide * p->laid[1].tap;
     const plim__blocked_outer t = {
-        .w = (float *)w->data + out * w->stride[0] + lo * PLIM__BLOCK, .w_block = w->stride[0], .x = p->seen, .at = at,
+        .w_block = w->stride[0], .at = at,
         .y = plim__blocked_at(y, p->sample, out, p->rows.lo - y->lo[2], p->cols.lo - y->lo[3]), .y_block = y->stride[1],
         .n = {1, plim__range_len(p->rows), plim__range_len(p->cols)}, .x_step = {0, p->laid[0].step * row, p->laid[1].step},
         .y_step = {0, y->stride[2], y->stride[3]}};
-    j->o->lanes->outer(&t, (int)plim__min(j->o->lanes->blocks, j->outs - out), (int)(hi - lo));
+    float *to = (float *)w->data + out * w->stride[0] + lo * PLIM__BLOCK;
+    j->o->lanes->outer(&t, to, p->seen, (int)plim__min(j->o->lanes->blocks, j->outs - out), (int)(hi - lo));
 }
 
-/* A tap of one block, each channel by itself. */
-static void unit_depth(const job *j, const plim__view *w, const pixels *p, int64_t unit)
+/* Neighbouring taps of one block, each channel by itself, over some columns of windows. */
+static void dots_run(const job *j, const plim__view *w, const pixels *p, int64_t block, int64_t row_tap, plim__range taps, plim__range cols)
 {
     const plim__sliding *s = &j->o->c->window;
     const plim__view *x = &j->o->x, *y = &j->o->y;
-    const int64_t block = unit / j->taps, tap = unit % j->taps, row_tap = tap / s->size[2], col_tap = tap % s->size[2];
     const plim__range rows = plim__sliding_meet(s, 1, row_tap, p->rows, (plim__range){0, s->in[1]});
-    const plim__range cols = plim__sliding_meet(s, 2, col_tap, p->cols, (plim__range){0, s->in[2]});
     if (plim__range_len(rows) == 0 || plim__range_len(cols) == 0) return;
+    const int64_t row = plim__sliding_at(s, 1, rows.lo, row_tap) - x->lo[2], col = plim__sliding_at(s, 2, cols.lo, taps.lo) - x->lo[3];
     for (int64_t n = p->sample; n < p->sample + p->samples; n++) {
         const plim__blocked_dot t = {
-            .w = (float *)w->data + block * w->stride[0] + row_tap * w->stride[1] + col_tap * w->stride[2],
-            .x = plim__blocked_at(x, n, block, plim__sliding_at(s, 1, rows.lo, row_tap) - x->lo[2], plim__sliding_at(s, 2, cols.lo, col_tap) - x->lo[3]),
+            .w = (float *)w->data + block * w->stride[0] + row_tap * w->stride[1] + taps.lo * w->stride[2], .w_tap = w->stride[2],
+            .x = plim__blocked_at(x, n, block, row, col), .x_tap = s->dilation[2] * x->stride[3],
             .y = plim__blocked_at(y, n, block, rows.lo - y->lo[2], cols.lo - y->lo[3]), .n = {plim__range_len(rows), plim__range_len(cols)},
             .x_step = {s->stride[1] * x->stride[2], s->stride[2] * x->stride[3]}, .y_step = {y->stride[2], y->stride[3]}};
-        j->o->lanes->dot(&t);
+        j->o->lanes->dot(&t, (int)plim__range_len(taps));
+    }
+}
+
+/* A row of taps of one block: a few at a time where all of them see x, one by one for the windows at the ends. */
+static void unit_depth(const job *j, const plim__view *w, const pixels *p, int64_t unit)
+{
+    const plim__sliding *s = &j->o->c->window;
+    const int64_t block = unit / s->size[1], row_tap = unit % s->size[1];
+    for (int64_t k = 0; k < s->size[2]; k += PLIM__BLOCKED_TAPS) {
+        const plim__range taps = {k, plim__min(k + PLIM__BLOCKED_TAPS, s->size[2])}, in = {0, s->in[2]};
+        const plim__range first = plim__sliding_meet(s, 2, taps.lo, p->cols, in), last = plim__sliding_meet(s, 2, taps.hi - 1, first, in);
+        const plim__range clear = plim__range_len(last) > 0 ? last : (plim__range){p->cols.hi, p->cols.hi};
+        dots_run(j, w, p, block, row_tap, taps, clear);
+        for (int64_t t = taps.lo; t < taps.hi; t++) {
+            const plim__range sees = plim__sliding_meet(s, 2, t, p->cols, in), one = {t, t + 1};
+            dots_run(j, w, p, block, row_tap, one, (plim__range){sees.lo, plim__min(sees.hi, clear.lo)});
+            dots_run(j, w, p, block, row_tap, one, (plim__range){plim__max(sees.lo, clear.hi), sees.hi});
+        }
     }
 }
 
@@ -131,6 +166,22 @@ static plim__view sum_of(const job *j, uint32_t thread)
 
 static plim__range part_of(int64_t n, int64_t i, int64_t parts) { return (plim__range){n * i / parts, n * (i + 1) / parts}; }
 
+/* Units [u.lo, u.hi) for blocks [b.lo, b.hi), block after block. */
+static void units_run(const job *j, const plim__view *w, plim__range b, plim__range u, float *seen)
+{
+    const plim__blocked_kind kind = j->o->c->kind;
+    for (int64_t k = b.lo; k < b.hi; k++) {
+        const pixels p = pixels_of(j, k, seen);
+        square q = square_of(j, u.lo);
+        for (int64_t unit = u.lo; unit < u.hi; unit++, square_next(j, &q)) {
+            if (kind == PLIM__BLOCKED_FULL) unit_full(j, w, &p, &q);
+            else if (kind == PLIM__BLOCKED_PLANES) unit_planes(j, w, &p, unit);
+            else unit_depth(j, w, &p, unit);
+        }
+    }
+}
+
+/* Of a depthwise layer all pixels of a channel block at a time: nothing else needs them. */
 static void share_run(void *arg, uint64_t i, uint32_t worker)
 {
     const job *j = arg;
@@ -142,13 +193,10 @@ static void share_run(void *arg, uint64_t i, uint32_t worker)
         w = sum_of(j, (uint32_t)i);
         memset(w.data, 0, plim__view_count(&w) * sizeof(float));
     }
-    for (int64_t k = b.lo; k < b.hi && plim__range_len(u) > 0; k++) {
-        const pixels p = pixels_of(j, k, j->o->scratch + worker * j->seen_step);
-        for (int64_t unit = u.lo; unit < u.hi; unit++) {
-            if (j->o->c->kind == PLIM__BLOCKED_FULL) unit_full(j, &w, &p, unit);
-            else if (j->o->c->kind == PLIM__BLOCKED_PLANES) unit_planes(j, &w, &p, unit);
-            else unit_depth(j, &w, &p, unit);
-        }
+    const int64_t step = j->o->c->kind == PLIM__BLOCKED_DEPTH ? j->o->c->window.size[1] : plim__max(j->units, 1);
+    for (int64_t at = u.lo, next; at < u.hi; at = next) {
+        next = plim__min(at - at % step + step, u.hi);
+        units_run(j, &w, b, (plim__range){at, next}, j->o->scratch + worker * j->seen_step);
     }
 }
 
@@ -157,7 +205,8 @@ static void share_run(void *arg, uint64_t i, uint32_t worker)
 /* Elements of the planes that a block of so many pixels sees, at most. */
 static int64_t planes_seen(const job *j, int64_t rows, int64_t cols)
 {
-    const plim__line r = plim__line_forward(&j->o->c->window, 1, (plim__range){0, rows}), c = plim__line_forward(&j->o->c->window, 2, (plim__range){0, cols});
+    const plim__sliding *s = &j->o->c->window;
+    const plim__line r = plim__line_forward(s, 1, (plim__range){0, rows}), c = plim__line_forward(s, 2, (plim__range){0, cols});
     const plim__laid high = plim__lay(&r, INT64_MAX), wide = plim__lay(&c, INT64_MAX);
     return j->chain * plim__laid_count(&high) * plim__laid_count(&wide);
 }
@@ -166,11 +215,12 @@ static void divide(job *j)
 {
     const plim__view *y = &j->o->y;
     const bool planes = j->o->c->kind == PLIM__BLOCKED_PLANES;
-    int64_t cols = plim__share(y->n[3], plim__share(y->n[3], 2 * STREAM)), rows = plim__clamp(STREAM / cols, 1, y->n[2]);
+    const int64_t stream = j->o->c->kind == PLIM__BLOCKED_DEPTH ? 8 * STREAM : STREAM;
+    int64_t cols = plim__share(y->n[3], plim__share(y->n[3], 2 * stream)), rows = plim__clamp(stream / cols, 1, y->n[2]);
     while (planes && rows > 1 && planes_seen(j, rows, cols) > PLIM__BLOCKED_AREA) rows = plim__share(rows, 2);
     while (planes && cols > 1 && planes_seen(j, rows, cols) > PLIM__BLOCKED_AREA) cols = plim__share(cols, 2);
     const bool whole = rows == y->n[2] && cols == y->n[3] && !planes;
-    j->block[0] = whole ? plim__clamp(STREAM / (rows * cols), 1, y->n[0]) : 1;
+    j->block[0] = whole ? plim__clamp(stream / (rows * cols), 1, y->n[0]) : 1;
     j->block[1] = rows;
     j->block[2] = cols;
     j->blocks[0] = plim__share(y->n[0], j->block[0]);
@@ -210,20 +260,19 @@ static int64_t seen_elements(const plim__blocked *c, int64_t chain, int64_t rows
 static int64_t sum_elements(const plim__blocked *c, int64_t outs, int64_t chain, uint32_t threads)
 {
     const int64_t most = UNITS * (int64_t)threads * UNIT_MOST, taps = plim__sliding_count(&c->window);
-    const int64_t square = c->kind == PLIM__BLOCKED_FULL ? PLIM__SQUARE : PLIM__BLOCK, of_out = c->kind == PLIM__BLOCKED_DEPTH ? 1 : chain;
+    const int64_t unit = c->kind == PLIM__BLOCKED_FULL ? PLIM__SQUARE : PLIM__BLOCK, of_out = c->kind == PLIM__BLOCKED_DEPTH ? 1 : chain;
     if (threads == 1) return 0;
-    return plim__capped(plim__capped(plim__capped(outs, of_out, most), taps, most), square, most);
+    return plim__capped(plim__capped(plim__capped(outs, of_out, most), taps, most), unit, most);
 }
 
 void plim__blocked_weights(const plim__blocked_operands *o)
 {
     const plim__blocked *c = o->c;
     const bool depth = c->kind == PLIM__BLOCKED_DEPTH;
-    job j = {.o = o, .taps = plim__sliding_count(&c->window), .chain = depth ? 1 : o->w.n[1], .outs = o->y.n[1] / c->groups};
-    if (depth) j.outs = o->y.n[1];
+    job j = {.o = o, .taps = plim__sliding_count(&c->window), .chain = depth ? 1 : o->w.n[1], .outs = o->y.n[1] / (depth ? 1 : c->groups)};
     j.pairs = plim__share(j.outs, o->lanes->blocks);
     if (c->kind == PLIM__BLOCKED_FULL) j.units = c->groups * j.pairs * j.chain * j.taps;
-    else if (depth) j.units = j.outs * j.taps;
+    else if (depth) j.units = j.outs * c->window.size[1];
     else j.units = j.pairs * plim__share(j.chain * j.taps, o->lanes->rows);
     j.seen_step = seen_elements(c, j.chain, o->y.n[2], o->y.n[3]);
     j.sum_step = sum_elements(c, o->y.n[1], j.chain, o->threads);
@@ -238,5 +287,5 @@ void plim__blocked_weights(const plim__blocked_operands *o)
 
 uint64_t plim__blocked_weights_scratch(const plim__blocked *c, int64_t outs, int64_t chain, int64_t rows, int64_t cols, uint32_t threads)
 {
-    return threads * ((uint64_t)seen_elements(c, chain, rows, cols) + (uint64_t)sum_elements(c, outs, chain, threads)) * sizeof(float);
+    return ((uint64_t)seen_elements(c, chain, rows, cols) + (uint64_t)sum_elements(c, outs, chain, threads)) * sizeof(float);
 }

@@ -5,8 +5,8 @@
  *     conv_blocked_data       y, w           x       n, cb, rows, columns
  *     conv_blocked_weights    x, y           w       ob, cb,                  sum over n, rows and columns of windows
  *
- * but what is summed up over channels is always read whole, so that y and x are written once, with the bias and the rectifier. The 16 lanes of a block and
- * kernels are whole, too. With groups the blocks that are made cannot be cut; of a depthwise layer every row has the one axis cb.
+ * but what is summed up over channels is always read whole, so that y and x are written once, with the bias and the rectifier. The 16 lanes of a
+ * block and kernels are whole, too. With groups the blocks that are made cannot be cut; of a depthwise layer every row has the one axis cb.
  *
  * Attributes: see ops/spatial.h, always with two dimensions of space; the shape of a result is kept as that of the plain array. i[22] channels,
  * i[23] outputs, both without padding; kind is the activation. */
@@ -75,7 +75,8 @@ static plim_status check_channels(const plim__attr *a, const char *what, plim__b
     const int64_t c = channels_of(a), o = outputs_of(a), groups = groups_of(a);
     PLIM_FAIL_IF(c < 1 || o < 1 || groups < 1 || c % groups != 0 || o % groups != 0, err, PLIM_E_SHAPE,
                  "%s: %lld channels and %lld outputs in %lld groups", what, (long long)c, (long long)o, (long long)groups);
-    PLIM_FAIL_IF(kind == PLIM__BLOCKED_FULL && groups > 1 && (c / groups % PLIM__BLOCK != 0 || o / groups % PLIM__BLOCK != 0), err, PLIM_E_UNSUPPORTED,
+    const bool whole = groups == 1 || (c / groups % PLIM__BLOCK == 0 && o / groups % PLIM__BLOCK == 0);
+    PLIM_FAIL_IF(kind == PLIM__BLOCKED_FULL && !whole, err, PLIM_E_UNSUPPORTED,
                  "%s: groups of %lld channels and %lld outputs, which are no multiples of %d", what, (long long)(c / groups), (long long)(o / groups),
                  PLIM__BLOCK);
     PLIM_FAIL_IF(kind == PLIM__BLOCKED_PLANES && (c >= PLIM__BLOCK || groups > 1), err, PLIM_E_UNSUPPORTED,
@@ -117,7 +118,8 @@ static plim_status check(const plim__attr *a, const char *what, const plim_shape
 static plim_status check_types(const plim_graph *g, const plim__node *n, uint32_t most, const char *what, plim_error *err)
 {
     PLIM_FAIL_IF(n->n_in < 2 || n->n_in > most, err, PLIM_E_INVALID, "%s: %u inputs", what, n->n_in);
-    PLIM_FAIL_IF(plim__spatial_space(&n->attr) != 2, err, PLIM_E_UNSUPPORTED, "%s: %u dimensions of space, not 2", what, plim__spatial_space(&n->attr));
+    PLIM_FAIL_IF(plim__spatial_space(&n->attr) != 2, err, PLIM_E_UNSUPPORTED, "%s: %u dimensions of space, not 2", what,
+                 plim__spatial_space(&n->attr));
     for (uint32_t k = 0; k < n->n_in; k++)
         PLIM_FAIL_IF(plim__in(g, n, k)->dtype != PLIM_F32, err, PLIM_E_TYPE, "%s: an operand of %s, not f32", what,
                      plim_dtype_name(plim__in(g, n, k)->dtype));
@@ -265,11 +267,12 @@ static void blocked_run(const plim__call *c)
 {
     const role r = role_of(c->node);
     const plim__blocked conv = blocked_of(c->graph, c->node);
+    const bool biased = c->node->n_in == 3;
     plim__view v[3], bias;
     for (uint32_t k = 0; k < 2; k++) v[r.in[k]] = plim__call_in(c, k);
-    if (c->node->n_in == 3) bias = plim__call_in(c, 2);
+    if (biased) bias = plim__call_in(c, 2);
     v[r.out] = c->out[0];
-    plim__blocked_run(plim__blocked_best(), &conv, r.into, &v[PART_Y], &v[PART_X], &v[PART_W], c->node->n_in == 3 ? &bias : NULL, c->scratch, c->threads);
+    plim__blocked_run(plim__blocked_best(), &conv, r.into, &v[PART_Y], &v[PART_X], &v[PART_W], biased ? &bias : NULL, c->scratch, c->threads);
 }
 
 static void weights_init(const plim__call *c) { plim__reduce_init(PLIM__FOLD_SUM, &c->out[0]); }
@@ -284,7 +287,9 @@ static double blocked_work(const plim_graph *g, const plim__node *n)
     double work = (double)plim__sliding_count(&c.window) * PLIM__BLOCK;
     if (c.kind == PLIM__BLOCKED_DEPTH) work *= 0.3;
     else if (c.kind == PLIM__BLOCKED_PLANES) work *= 0.06 * (double)c.channels;
-    else work *= 0.06 * PLIM__BLOCK * (into == PLIM__BLOCKED_X ? (double)blocks(c.outputs / c.groups) : nest_of(g, n).c == 4 ? 1 : (double)blocks(c.channels / c.groups));
+    else work *= 0.06 * PLIM__BLOCK;
+    if (c.kind == PLIM__BLOCKED_FULL && nest_of(g, n).c != 4) /* the chain is no axis */
+        work *= (double)blocks((into == PLIM__BLOCKED_X ? c.outputs : c.channels) / c.groups);
     if (into == PLIM__BLOCKED_X) work /= (double)(c.window.stride[1] * c.window.stride[2]);
     return work;
 }
@@ -292,7 +297,8 @@ static double blocked_work(const plim_graph *g, const plim__node *n)
 /* ------------------------------------------------------------------------------------------------------- gradients */
 
 /* The row that makes part `p` from the other two, given by part. @param shape  of what is made, if that is not y: as a plain array */
-static plim_status apply(plim_graph *g, part p, const uint32_t value[3], const plim__attr *like, const plim_shape *shape, uint32_t *v, plim_error *err)
+static plim_status apply(plim_graph *g, part p, const uint32_t value[3], const plim__attr *like, const plim_shape *shape, uint32_t *v,
+                         plim_error *err)
 {
     static const uint32_t op[3] = {[PART_X] = PLIM__OP_CONV_BLOCKED_DATA, [PART_Y] = PLIM__OP_CONV_BLOCKED, [PART_W] = PLIM__OP_CONV_BLOCKED_WEIGHTS};
     const role r = role_of(&(plim__node){.op = op[p]});
@@ -336,8 +342,8 @@ static plim_status forward_grad(plim__gradient *d)
     const uint32_t value[3] = {[PART_X] = n.in[0], [PART_W] = n.in[1], [PART_Y] = dy};
     if (d->want[0]) PLIM_TRY(apply(d->graph, PART_X, value, &n.attr, &x, &d->din[0], d->err));
     if (d->want[1]) PLIM_TRY(apply(d->graph, PART_W, value, &n.attr, &w, &d->din[1], d->err));
-    if (n.n_in == 3 && d->want[2]) PLIM_TRY(plim__op_reduce(d->graph, PLIM__REDUCE_SUM, dy, 1 | 1 << 2 | 1 << 3, false, PLIM_F32, &d->din[2], d->err));
-    return PLIM_OK;
+    if (n.n_in < 3 || !d->want[2]) return PLIM_OK;
+    return plim__op_reduce(d->graph, PLIM__REDUCE_SUM, dy, 1 | 1 << 2 | 1 << 3, false, PLIM_F32, &d->din[2], d->err);
 }
 
 /* Linear in each input: the gradient takes the place of what was made, and the input that of what is. */
@@ -352,12 +358,13 @@ static plim_status data_grad(plim__gradient *d)
     return PLIM_OK;
 }
 
-#define BLOCKED_ROW .flags = PLIM__OP_POOL, .axes = blocked_axes, .reads = blocked_reads, .scratch = blocked_scratch, .run = blocked_run, .work = blocked_work
+#define BLOCKED_ROW .flags = PLIM__OP_POOL, .axes = blocked_axes, .reads = blocked_reads, .scratch = blocked_scratch, .run = blocked_run, \
+                    .work = blocked_work
 
 const plim__op_row plim__row_conv_blocked = {.name = "conv_blocked", .infer = forward_infer, .grad = forward_grad, BLOCKED_ROW};
 const plim__op_row plim__row_conv_blocked_data = {.name = "conv_blocked_data", .infer = data_infer, .grad = data_grad, BLOCKED_ROW};
-const plim__op_row plim__row_conv_blocked_weights = {.name = "conv_blocked_weights", .infer = weights_infer, .init = weights_init, .merge = weights_merge,
-                                                     BLOCKED_ROW};
+const plim__op_row plim__row_conv_blocked_weights = {
+    .name = "conv_blocked_weights", .infer = weights_infer, .init = weights_init, .merge = weights_merge, BLOCKED_ROW};
 
 /* ---------------------------------------------------------------------------------------------------- constructors */
 
@@ -391,8 +398,8 @@ plim_status plim__op_conv_blocked_data(plim_graph *g, uint32_t dy, uint32_t w, c
     return apply(g, PART_X, (const uint32_t[3]){[PART_Y] = dy, [PART_W] = w}, &attr, x_shape, v, err);
 }
 
-plim_status plim__op_conv_blocked_weights(plim_graph *g, uint32_t x, uint32_t dy, const plim__conv_blocked *conv, const plim_shape *w_shape, uint32_t *v,
-                                          plim_error *err)
+plim_status plim__op_conv_blocked_weights(plim_graph *g, uint32_t x, uint32_t dy, const plim__conv_blocked *conv, const plim_shape *w_shape,
+                                          uint32_t *v, plim_error *err)
 {
     plim__attr attr;
     PLIM_TRY(attr_of(&attr, "conv_blocked_weights", conv, err));

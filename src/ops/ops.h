@@ -164,8 +164,8 @@ plim_status plim__op_conv_data(plim_graph *g, uint32_t dy, uint32_t w, const pli
 /** The gradient with respect to w, of shape `w_shape`: a sum over N and space. */
 plim_status plim__op_conv_weights(plim_graph *g, uint32_t x, uint32_t dy, const plim__conv *conv, const plim_shape *w_shape, uint32_t *v, plim_error *err);
 
-/* ---- conv_blocked.c: the same in two dimensions of space, f32, on arrays [N, ceil(C/16), H, W, 16] whose last dimension is a block of 16 channels. Channels
- *      beyond C are padding: harmless numbers, with weights of 0. A first layer's x may be plain, [N, C, H, W] with C < 16. Weights:
+/* ---- conv_blocked.c: the same in two dimensions of space, f32, on arrays [N, ceil(C/16), H, W, 16] whose last dimension is a block of 16 channels.
+ *      Channels beyond C are padding: harmless numbers, with weights of 0. A first layer's x may be plain, [N, C, H, W] with C < 16. Weights:
  *          [ceil(O/16), ceil(C/groups/16), kh, kw, 16 (channel), 16 (output)]    groups only of whole blocks
  *          [ceil(O/16), C, kh, kw, 16]                                          for a plain x
  *          [ceil(C/16), kh, kw, 16]                                             depthwise: groups == C == O
@@ -182,8 +182,8 @@ plim_status plim__op_conv_blocked(plim_graph *g, uint32_t x, uint32_t w, uint32_
 plim_status plim__op_conv_blocked_data(plim_graph *g, uint32_t dy, uint32_t w, const plim__conv_blocked *conv, const plim_shape *x_shape, uint32_t *v,
                                        plim_error *err);
 /** The gradient with respect to w, exactly 0 in the padding. @param w_shape  as a plain array: [O, C/groups, kh, kw] */
-plim_status plim__op_conv_blocked_weights(plim_graph *g, uint32_t x, uint32_t dy, const plim__conv_blocked *conv, const plim_shape *w_shape, uint32_t *v,
-                                          plim_error *err);
+plim_status plim__op_conv_blocked_weights(plim_graph *g, uint32_t x, uint32_t dy, const plim__conv_blocked *conv, const plim_shape *w_shape,
+                                          uint32_t *v, plim_error *err);
 /** The shape of the weights; fails where the rows above would refuse the channels. */
 plim_status plim__conv_blocked_shape(plim_shape *w, const plim__conv_blocked *conv, bool plain_x, const int64_t kernel[2], plim_error *err);
 

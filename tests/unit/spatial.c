@@ -1,5 +1,5 @@
-/* Convolution and pooling in plans: a small net and its gradients, written out by hand, in one piece and by plans picked at random among all that
- * fit. Every plan gives what one piece gives. */
+/* Convolution and pooling in plans: small nets, plain and blocked, and their gradients, written out by hand, in one piece and by plans picked at
+ * random among all that fit. Every plan gives what one piece gives. */
 #include "unit.h"
 
 #include "faulty_os.h"
@@ -18,8 +18,14 @@ static const program_input inputs[] = {
     {.name = "w1", PLIM_F32, {4, {8, 5, 3, 3}}, -1, 1},
     {.name = "w2", PLIM_F32, {4, {16, 1, 3, 2}}, -1, 1},
     {.name = "dy", PLIM_F32, {4, {3, 16, 6, 4}}, -1, 1},
+    {.name = "v1", PLIM_F32, {5, {3, 5, 3, 3, 16}}, -1, 1},
+    {.name = "bias", PLIM_F32, {2, {3, 16}}, -1, 1},
+    {.name = "v2", PLIM_F32, {6, {2, 3, 3, 3, 16, 16}}, -1, 1},
+    {.name = "dv", PLIM_F32, {5, {3, 2, 6, 5, 16}}, -1, 1},
 };
-enum { X, W1, W2, DY, INPUTS };
+enum { X, W1, W2, DY, V1, BIAS, V2, DV, INPUTS };
+
+typedef enum net { LARGEST, MEAN, BLOCKED } net;
 
 static const plim__conv conv1 = {2, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1};
 static const plim__conv conv2 = {2, {2, 2}, {1, 1}, {1, 0}, {1, 0}, 8}; /* by depth, two outputs a channel */
@@ -32,12 +38,8 @@ static int begin(void **state)
     return 0;
 }
 
-/* y = conv2(pool(conv1(x))) and the gradients with respect to x, w1 and w2 that dy gives. */
-static plim_status fill(plim_graph *g, bool average, const plim__os *os, plim_error *err)
+static plim_status open_inputs(plim_graph *g, uint32_t in[INPUTS], const plim__os *os, plim_error *err)
 {
-    uint32_t in[INPUTS], a, b, y, db, da, out[RESULTS];
-    plim__pool p = pool;
-    p.average = average;
     for (uint32_t i = 0; i < INPUTS; i++) {
         char name[64], buf[256];
         plim__array_file f;
@@ -45,16 +47,49 @@ static plim_status fill(plim_graph *g, bool average, const plim__os *os, plim_er
         PLIM_TRY(plim__array_open(&f, os, files_path(name), NULL, buf, sizeof buf, err));
         PLIM_TRY(plim__graph_file(g, inputs[i].name, f.dtype, &f.shape, &f.source, &in[i], err));
     }
+    return PLIM_OK;
+}
+
+/* y = conv2(pool(conv1(x))) and the gradients with respect to x, w1 and w2 that dy gives. */
+static plim_status fill_plain(plim_graph *g, bool average, const uint32_t in[INPUTS], uint32_t out[RESULTS], plim_error *err)
+{
+    uint32_t a, b, db, da;
+    plim__pool p = pool;
+    p.average = average;
     PLIM_TRY(plim__op_conv(g, in[X], in[W1], &conv1, &a, err));
     PLIM_TRY(plim__op_pool(g, a, &p, &b, err));
-    PLIM_TRY(plim__op_conv(g, b, in[W2], &conv2, &y, err));
+    PLIM_TRY(plim__op_conv(g, b, in[W2], &conv2, &out[0], err));
     const plim_shape bs = g->value[b].shape, w1 = g->value[in[W1]].shape, w2 = g->value[in[W2]].shape, xs = g->value[in[X]].shape;
     PLIM_TRY(plim__op_conv_data(g, in[DY], in[W2], &conv2, &bs, &db, err));
     PLIM_TRY(plim__op_conv_weights(g, b, in[DY], &conv2, &w2, &out[1], err));
     PLIM_TRY(plim__op_pool_back(g, a, b, db, &p, &da, err));
     PLIM_TRY(plim__op_conv_weights(g, in[X], da, &conv1, &w1, &out[2], err));
-    PLIM_TRY(plim__op_conv_data(g, da, in[W1], &conv1, &xs, &out[3], err));
-    out[0] = y;
+    return plim__op_conv_data(g, da, in[W1], &conv1, &xs, &out[3], err);
+}
+
+/* The same on blocks, with a bias and a rectifier: 5 channels, 40, and 20 with stride 2. */
+static plim_status fill_blocked(plim_graph *g, const uint32_t in[INPUTS], uint32_t out[RESULTS], plim_error *err)
+{
+    const plim__conv_blocked first = {conv1, 5, 40, PLIM__BLOCKED_RELU};
+    const plim__conv_blocked second = {{2, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 1}, 40, 20, PLIM__BLOCKED_LINEAR};
+    const plim__pool p = {.space = 3, .size = {3, 3, 1}, .stride = {2, 2, 1}, .dilation = {1, 1, 1}, .before = {1, 1, 0}};
+    const plim_shape w1 = {4, {40, 5, 3, 3}}, w2 = {4, {20, 40, 3, 3}}, pooled = {4, {3, 40, 11, 9}};
+    uint32_t a, b, da;
+    PLIM_TRY(plim__op_conv_blocked(g, in[X], in[V1], in[BIAS], &first, &a, err));
+    PLIM_TRY(plim__op_pool(g, a, &p, &b, err));
+    PLIM_TRY(plim__op_conv_blocked(g, b, in[V2], PLIM__NONE, &second, &out[0], err));
+    PLIM_TRY(plim__op_conv_blocked_data(g, in[DV], in[V2], &second, &pooled, &out[3], err));
+    PLIM_TRY(plim__op_conv_blocked_weights(g, b, in[DV], &second, &w2, &out[1], err));
+    PLIM_TRY(plim__op_pool_back(g, a, b, out[3], &p, &da, err));
+    return plim__op_conv_blocked_weights(g, in[X], da, &first, &w1, &out[2], err);
+}
+
+static plim_status fill(plim_graph *g, net which, const plim__os *os, plim_error *err)
+{
+    uint32_t in[INPUTS], out[RESULTS];
+    PLIM_TRY(open_inputs(g, in, os, err));
+    if (which == BLOCKED) PLIM_TRY(fill_blocked(g, in, out, err));
+    else PLIM_TRY(fill_plain(g, which == MEAN, in, out, err));
     for (uint32_t i = 0; i < RESULTS; i++) PLIM_TRY(plim__graph_output(g, out[i], "out", NULL, err));
     return PLIM_OK;
 }
@@ -86,7 +121,7 @@ static void take(results *r, const plim_plan *plan)
     }
 }
 
-static plim_status run(results *r, bool average, uint64_t memory, uint32_t threads, const plim__preference *prefer, plim_error *err)
+static plim_status run(results *r, net which, uint64_t memory, uint32_t threads, const plim__preference *prefer, plim_error *err)
 {
     plim_graph *g;
     plim_plan *plan = NULL;
@@ -95,7 +130,7 @@ static plim_status run(results *r, bool average, uint64_t memory, uint32_t threa
     *err = (plim_error){0};
     *r = (results){0};
     assert_int_equal(plim__graph_new(&g, (plim__alloc){0}, err), PLIM_OK);
-    if (fill(g, average, &os.table, err)) fail_msg("%s", err->message);
+    if (fill(g, which, &os.table, err)) fail_msg("%s", err->message);
     plim_settings set = plim_settings_default();
     set.memory = memory;
     set.threads = threads;
@@ -128,22 +163,22 @@ static void compare(const results *got, const results *want, uint64_t memory)
     }
 }
 
-static void check_plans(bool average)
+static void check_plans(net which)
 {
     plim_error err;
     results want, got;
     uint64_t rng = 5;
-    if (run(&want, average, 1u << 30, 1, &prefer_one_piece, &err)) fail_msg("%s", err.message);
-    assert_int_equal(run(&got, average, 1, 1, NULL, &err), PLIM_E_BUDGET);
+    if (run(&want, which, 1u << 30, 1, &prefer_one_piece, &err)) fail_msg("%s", err.message);
+    assert_int_equal(run(&got, which, 1, 1, NULL, &err), PLIM_E_BUDGET);
     const uint64_t floor = err.need;
-    if (run(&got, average, floor, 1, NULL, &err)) fail_msg("at the floor: %s", err.message);
+    if (run(&got, which, floor, 1, NULL, &err)) fail_msg("at the floor: %s", err.message);
     compare(&got, &want, floor);
     results_free(&got);
     for (int n = 0; n < PLANS; n++) {
         prefer_chance chance = {.seed = files_random(&rng), .most_tiles = MOST_TILES};
         const plim__preference prefer = {.score = prefer_by_chance, .ctx = &chance};
         const uint64_t memory = n % 2 ? 64u << 20 : floor + ((uint64_t)n << 14);
-        if (run(&got, average, memory, n % 4 == 1 ? 2 : 1, &prefer, &err)) fail_msg("budget %llu: %s", (unsigned long long)memory, err.message);
+        if (run(&got, which, memory, n % 4 == 1 ? 2 : 1, &prefer, &err)) fail_msg("budget %llu: %s", (unsigned long long)memory, err.message);
         compare(&got, &want, memory);
         results_free(&got);
     }
@@ -153,19 +188,25 @@ static void check_plans(bool average)
 static void test_largest(void **state)
 {
     (void)state;
-    check_plans(false);
+    check_plans(LARGEST);
 }
 
 static void test_mean(void **state)
 {
     (void)state;
-    check_plans(true);
+    check_plans(MEAN);
     assert_true(most_loops >= 2);
     assert_true(passes_cut > PLANS);
 }
 
+static void test_blocked(void **state)
+{
+    (void)state;
+    check_plans(BLOCKED);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_largest), cmocka_unit_test(test_mean)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_largest), cmocka_unit_test(test_mean), cmocka_unit_test(test_blocked)};
     return cmocka_run_group_tests(tests, begin, files_end);
 }
