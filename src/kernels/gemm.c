@@ -2,7 +2,11 @@
  * what they got: constant after the first call (plim__gemm_warm), measured and counted by the planner as an extra. */
 #include "kernels/gemm.h"
 
+#include "kernels/gemm_small.h"
+
 #include <blis.h>
+
+#define THREADS_WORTH 4e6 /* multiplications below which threads wait for each other longer than they work */
 
 static rntm_t with_threads(uint32_t threads)
 {
@@ -27,7 +31,11 @@ static void gemm_u64(plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, 
 void plim__gemm(plim_dtype dtype, uint32_t threads, plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, int64_t n, int64_t k)
 {
     if (m == 0 || n == 0 || k == 0) return;
-    rntm_t rntm = with_threads(threads);
+    if (dtype == PLIM_F32 && plim__gemm_is_small(m, n, k)) {
+        plim__gemm_small(threads, c, a, b, m, n, k);
+        return;
+    }
+    rntm_t rntm = with_threads((double)m * (double)n * (double)k < THREADS_WORTH ? 1 : threads);
     if (dtype == PLIM_F32) {
         float one = 1;
         bli_sgemm_ex(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, m, n, k, &one, a.data, a.row, a.col, b.data, b.row, b.col, &one, c.data, c.row,

@@ -1,4 +1,4 @@
-/* Matrix products: the one file that includes BLIS. */
+/* Matrix products: in BLIS, which gemm.c alone includes, and small ones in loops of our own (gemm_small.h). */
 #ifndef PLIM_KERNELS_GEMM_H
 #define PLIM_KERNELS_GEMM_H
 
@@ -10,7 +10,7 @@ typedef struct plim__matrix {
     int64_t row, col; /* strides */
 } plim__matrix;
 
-/** c += a @ b. dtype f32 and f64 run in BLIS on `threads` threads; i64 and u64 in a plain blocked loop, wrapping. */
+/** c += a @ b. dtype f32 and f64 run on at most `threads` threads, as many as pay; i64 and u64 in a plain loop, wrapping. */
 void plim__gemm(plim_dtype dtype, uint32_t threads, plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, int64_t n, int64_t k);
 
 /** Makes BLIS allocate its packing buffers for `threads` threads now, so that they are in the baseline and not in the run. */

@@ -2,6 +2,7 @@
 
 #include "core/dtype.h"
 #include "kernels/convert.h"
+#include "kernels/pool_blocked.h"
 
 #include <math.h>
 #include <string.h>
@@ -33,8 +34,7 @@ static char *cell(const job *j, const plim__view *v, int64_t a, int64_t b, int64
     return (char *)v->data + ((a - v->lo[0]) * v->stride[0] + (b - v->lo[1]) * v->stride[1] + (c - v->lo[2]) * v->stride[2]) * j->item;
 }
 
-/* How many elements of window w of dimension d a mean counts. */
-static int64_t counted(const plim__pooling *p, uint32_t d, int64_t w)
+int64_t plim__pool_counted(const plim__pooling *p, uint32_t d, int64_t w)
 {
     const plim__sliding *s = &p->window;
     const plim__range with = {p->count_border ? -s->before[d] : 0, s->in[d] + (p->count_border ? s->after[d] : 0)};
@@ -44,8 +44,8 @@ static int64_t counted(const plim__pooling *p, uint32_t d, int64_t w)
 /* The number of elements of each window of a piece of a row; 1 for none, whose sum is 0. */
 static void count_piece(const job *j, const int64_t win[2], plim__range cols, double *out)
 {
-    const double others = (double)counted(j->p, 0, win[0]) * (double)counted(j->p, 1, win[1]);
-    for (int64_t c = cols.lo; c < cols.hi; c++) out[c - cols.lo] = fmax(others * (double)counted(j->p, 2, c), 1);
+    const double others = (double)plim__pool_counted(j->p, 0, win[0]) * (double)plim__pool_counted(j->p, 1, win[1]);
+    for (int64_t c = cols.lo; c < cols.hi; c++) out[c - cols.lo] = fmax(others * (double)plim__pool_counted(j->p, 2, c), 1);
 }
 
 /* What is done for one tap of windows [cols.lo, cols.hi) of a row: their elements start at x, `step` apart. */
@@ -203,6 +203,10 @@ static job job_new(const plim__pooling *p, plim_dtype dtype)
 
 void plim__pool_run(const plim__pooling *p, const plim__view *y, const plim__view *x)
 {
+    if (plim__pool_in_blocks(p, y, &x, 1)) {
+        plim__pool_blocked_run(p, y, x);
+        return;
+    }
     job j = job_new(p, y->dtype);
     for (uint32_t d = 0; d < 3; d++) j.at[d] = box(y, 2 + d);
     for (int64_t n = y->lo[0]; n < y->lo[0] + y->n[0]; n++)
@@ -216,6 +220,10 @@ void plim__pool_run(const plim__pooling *p, const plim__view *y, const plim__vie
 void plim__pool_back(const plim__pooling *p, const plim__view *dx, const plim__view *x, const plim__view *y, const plim__view *dy)
 {
     if (plim__view_count(dx) == 0) return;
+    if (plim__pool_in_blocks(p, dx, (const plim__view *const[]){dy, x, y}, p->average ? 1 : 3)) {
+        plim__pool_blocked_back(p, dx, x, y, dy);
+        return;
+    }
     job j = job_new(p, dx->dtype);
     for (uint32_t d = 0; d < 3; d++) j.at[d] = plim__sliding_touch(&p->window, d, box(dx, 2 + d));
     for (int64_t n = dx->lo[0]; n < dx->lo[0] + dx->n[0]; n++)

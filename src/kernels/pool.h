@@ -21,6 +21,9 @@ void plim__pool_run(const plim__pooling *p, const plim__view *y, const plim__vie
  *  A mean does not look at x and y. */
 void plim__pool_back(const plim__pooling *p, const plim__view *dx, const plim__view *x, const plim__view *y, const plim__view *dy);
 
+/** How many elements of window w of dimension d of space a mean counts. */
+int64_t plim__pool_counted(const plim__pooling *p, uint32_t d, int64_t w);
+
 /* ---- inner loops, in f32 and f64. Steps are in elements. */
 typedef struct plim__pool_lanes {
     void (*max)(void *acc, const void *x, int64_t step, int64_t n);         /* acc = the larger of acc and x; NaN stays */

@@ -13,6 +13,7 @@
 
 #define LANE_WIDTH 64   /* columns that a long row is folded into */
 #define BLOCK_ROWS 128  /* 128 x 512 f32 is 256 KiB: it stays in the second-level cache between the two passes of the moments */
+#define NARROW_ROWS 1024 /* of 64 columns or fewer: what is done once per block should be little beside it */
 
 const plim__lanes *plim__lanes_get(void) { return PLIM__BEST(&plim__lanes); }
 
@@ -119,7 +120,8 @@ static void across_pieces(const nest *w, const char *x, const int64_t at[PLIM__T
     _Alignas(64) char stage[PLIM__PIECE_ALONG * 8];
     const bool direct = w->dtype == w->compute && (w->col.in == 1 || w->col.n == 1);
     const int64_t cols_max = plim__min(PLIM__PIECE_COLS, w->col.n);
-    const int64_t rows_max = direct ? BLOCK_ROWS : plim__min(BLOCK_ROWS, PLIM__PIECE_ALONG / cols_max);
+    const int64_t rows_direct = cols_max <= LANE_WIDTH ? NARROW_ROWS : BLOCK_ROWS;
+    const int64_t rows_max = direct ? rows_direct : plim__min(rows_direct, PLIM__PIECE_ALONG / cols_max);
     plim__piece p = {.along = false};
     memcpy(p.row_step, w->row.track, sizeof p.row_step);
     memcpy(p.col_step, w->col.track, sizeof p.col_step);
@@ -259,6 +261,12 @@ static void fold_piece(void *ctx, const plim__piece *p)
     char *out = (char *)f->out->data + p->at[0] * (int64_t)plim_dtype_bytes(f->out->dtype);
     if (f->out->dtype == f->acc && (p->cols == 1 || p->col_step[0] == 1)) {
         join(out, acc, 0, 1, p->cols);
+        return;
+    }
+    if (p->cols == 1 || p->col_step[0] == 1) {
+        plim__convert(held, f->acc, out, f->out->dtype, (uint64_t)p->cols);
+        join(held, acc, 0, 1, p->cols);
+        plim__convert(out, f->out->dtype, held, f->acc, (uint64_t)p->cols);
         return;
     }
     const plim__view there = flat(out, f->out->dtype, 1, 0, p->cols, p->col_step[0]), here = flat(held, f->acc, 1, p->cols, p->cols, 1);

@@ -1,7 +1,7 @@
 /* Reductions over boxes. The result of a reduction is a view of the input's rank that has extent 1 where a dimension is reduced ("aligned"); the
  * kernels ADD to what it holds, so that a long axis can be cut: set it up with _init, run the parts in any order, _merge partial results.
  *
- * Sums of floats accumulate in f64 over blocks of at most 128 rows (8192 elements in one row) from zero, and only block sums meet the result: the
+ * Sums of floats accumulate in f64 over blocks of at most 1024 rows (8192 elements in one row) from zero, and only block sums meet the result: the
  * rounding error grows with the number of blocks, not of elements (Higham, "The accuracy of floating point summation", 1993). Moments take the
  * mean of a block first and its squared differences in a second pass over the cached block, and combine blocks by the formula of Chan, Golub and
  * LeVeque (1979): no cancellation however large the mean.

@@ -151,7 +151,7 @@ static inline void parts_merge(const plim_graph *g, const plim__node *n, void **
     plim__op_row_of(n->op)->merge(&c);
 }
 
-/* Up to four cuts of each axis that may be cut, at random places. */
+/* Up to four cuts of each axis that may be cut, at random places; some are left whole. */
 typedef struct parts_cuts {
     uint32_t n[PLIM__MAX_AXES];
     int64_t at[PLIM__MAX_AXES][6];
@@ -162,7 +162,7 @@ static inline parts_cuts parts_cut(const plim__axes *axes, parts_mode mode, part
     parts_cuts c = {0};
     for (uint32_t a = 0; a < axes->n; a++) {
         const int64_t extent = axes->axis[a].extent;
-        const bool may = mode != PARTS_WHOLE && axes->axis[a].kind != PLIM__WHOLE;
+        const bool may = mode != PARTS_WHOLE && axes->axis[a].kind != PLIM__WHOLE && parts_random(rng, 4) > 0;
         c.n[a] = 1;
         for (int64_t at = 0; may && c.n[a] < 5 && extent > 0;) {
             at += 1 + parts_random(rng, (uint32_t)plim__max(extent / 2, 2));

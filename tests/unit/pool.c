@@ -21,6 +21,17 @@ static const pool_case cases[] = {
     {"2-d the whole", {.space = 2, .size = {7, 6}, .stride = {1, 1}, .dilation = {1, 1}}, {4, {3, 4, 7, 6}}},
     {"3-d", {.space = 3, .size = {2, 3, 2}, .stride = {1, 2, 2}, .dilation = {1, 1, 2}, .before = {0, 1, 1}, .after = {1, 1, 2}}, {5, {2, 2, 4, 7,
         8}}},
+    {"blocks, halves", {.space = 3, .size = {2, 2, 1}, .stride = {2, 2, 1}, .dilation = {1, 1, 1}}, {5, {2, 2, 9, 8, 16}}},
+    {"blocks, overlapping", {.space = 3, .size = {3, 3, 1}, .stride = {2, 2, 1}, .dilation = {1, 1, 1}, .before = {1, 1}, .after = {1, 1}}, {5, {1, 2, 9,
+        12, 16}}},
+    {"blocks, every element", {.space = 3, .size = {5, 3, 1}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}, .before = {2, 1}, .after = {2, 1}}, {5, {1, 2, 7,
+        8, 32}}},
+    {"blocks, uneven", {.space = 3, .size = {3, 2, 1}, .stride = {3, 2, 1}, .dilation = {2, 3, 1}, .before = {0, 3}, .after = {4, 1}}, {5, {2, 1, 14, 13,
+        16}}},
+    {"blocks, strides beyond the window", {.space = 3, .size = {2, 1, 1}, .stride = {4, 3, 1}, .dilation = {1, 1, 1}}, {5, {2, 1, 11, 13, 16}}},
+    {"blocks, the whole", {.space = 3, .size = {7, 6, 1}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}}, {5, {2, 2, 7, 6, 48}}},
+    {"blocks, windows that miss", {.space = 3, .size = {1, 2, 1}, .stride = {1, 1, 1}, .dilation = {1, 4, 1}, .before = {0, 2}, .after = {0, 3}}, {5, {1,
+        1, 2, 2, 16}}},
     {"extents of 1", {.space = 2, .size = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}}, {4, {1, 1, 1, 1}}},
     {"one element in its border", {.space = 2, .size = {3, 3}, .stride = {1, 1}, .dilation = {1, 1}, .before = {1, 1}, .after = {1, 1}}, {4, {2, 2,
         1, 1}}},
@@ -189,7 +200,7 @@ static void test_gradients(void **state)
 {
     (void)state;
     for (size_t k = 0; k < COUNT_OF(cases); k++)
-        if (strcmp(cases[k].name, "windows that miss") != 0) each_pool(&cases[k], check_slope, k); /* the largest of nothing is infinite */
+        if (!strstr(cases[k].name, "windows that miss")) each_pool(&cases[k], check_slope, k); /* the largest of nothing is infinite */
 }
 
 /* How many windows there are, rounded up or not, and what the last of them counts. */

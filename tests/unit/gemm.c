@@ -1,0 +1,83 @@
+/* Matrix products against the definition: small ones, thin ones and those of BLIS, on every layout of the operands, one thread and two. */
+#include "unit.h"
+
+#include "kernels/gemm.h"
+#include "kernels/gemm_small.h"
+#include "parts.h"
+
+typedef struct size {
+    int64_t m, n, k;
+} size;
+
+static const size sizes[] = {
+    {1, 1, 1}, {1, 16, 8}, {2, 3, 5}, {3, 17, 4}, {4, 15, 300}, {5, 33, 257}, {32, 10, 64}, {64, 10, 32}, {1, 40, 513}, {40, 1, 70}, {17, 2, 600},
+    {6, 64, 1}, {33, 47, 20}, {90, 80, 75}, {130, 1, 1000}, {1, 300, 900}, {3, 700, 1100}, {0, 3, 3}, {3, 0, 3}, {3, 3, 0},
+};
+
+/* A matrix of `rows` x `cols`: dense, turned, with gaps between its rows, or every other element. */
+static plim__matrix matrix_new(plim_dtype t, int64_t rows, int64_t cols, uint32_t layout, uint64_t *n, parts_rng *rng)
+{
+    const int64_t r = plim__max(rows, 1), c = plim__max(cols, 1);
+    plim__matrix m = {.row = layout == 1 ? 1 : layout == 2 ? c + 3 : layout == 3 ? 2 * c : c, .col = layout == 1 ? r : layout == 3 ? 2 : 1};
+    *n = (uint64_t)((r - 1) * m.row + (c - 1) * m.col + 1);
+    m.data = malloc(*n * 8);
+    parts_fill(m.data, t, *n, rng);
+    return m;
+}
+
+static double element(plim__matrix m, plim_dtype t, int64_t i, int64_t j) { return parts_get(m.data, t, (uint64_t)(i * m.row + j * m.col)); }
+
+/* What c should be, every byte of it: the gaps stay. */
+static double *define(plim_dtype t, plim__matrix c, uint64_t n_c, plim__matrix a, plim__matrix b, size s)
+{
+    double *want = malloc((n_c + 1) * sizeof *want);
+    for (uint64_t i = 0; i < n_c; i++) want[i] = parts_get(c.data, t, i);
+    for (int64_t i = 0; i < s.m; i++)
+        for (int64_t j = 0; j < s.n; j++)
+            for (int64_t p = 0; p < s.k; p++) want[i * c.row + j * c.col] += element(a, t, i, p) * element(b, t, p, j);
+    return want;
+}
+
+static void check(plim_dtype t, uint32_t threads, size s, uint32_t layouts, parts_rng *rng)
+{
+    uint64_t n_a, n_b, n_c;
+    plim__matrix a = matrix_new(t, s.m, s.k, layouts % 4, &n_a, rng), b = matrix_new(t, s.k, s.n, layouts / 4 % 4, &n_b, rng);
+    plim__matrix c = matrix_new(t, s.m, s.n, layouts / 16, &n_c, rng);
+    double *want = define(t, c, n_c, a, b, s);
+    plim__gemm(t, threads, c, a, b, s.m, s.n, s.k);
+    const double eps = t == PLIM_F32 ? 2e-6 : t == PLIM_F64 ? 1e-14 : 0, room = 2500 * eps * (double)(s.k + 1);
+    for (uint64_t i = 0; i < n_c; i++)
+        if (!parts_close(parts_get(c.data, t, i), want[i], room, eps))
+            fail_msg("%s, %lld x %lld x %lld, layouts %u, %u threads: element %llu is %.9g, not %.9g", plim_dtype_name(t), (long long)s.m,
+                     (long long)s.n, (long long)s.k, layouts, threads, (unsigned long long)i, parts_get(c.data, t, i), want[i]);
+    free(a.data), free(b.data), free(c.data), free(want);
+}
+
+static void test_against_definition(void **state)
+{
+    (void)state;
+    static const plim_dtype types[] = {PLIM_F32, PLIM_F64, PLIM_I64};
+    parts_rng rng = {11};
+    for (size_t k = 0; k < COUNT_OF(sizes); k++)
+        for (uint32_t layouts = 0; layouts < 64; layouts++) {
+            const bool large = sizes[k].m * sizes[k].n * sizes[k].k > 50000;
+            if (large && layouts % 13 != 0) continue;
+            for (size_t t = 0; t < (layouts % 7 == 0 ? COUNT_OF(types) : 1); t++) check(types[t], 1 + layouts % 2, sizes[k], layouts, &rng);
+        }
+}
+
+/* Thin and small products never reach BLIS; a square one does. */
+static void test_choice(void **state)
+{
+    (void)state;
+    assert_true(plim__gemm_is_small(1, 4096, 4096));
+    assert_true(plim__gemm_is_small(4096, 1, 4096));
+    assert_true(plim__gemm_is_small(32, 10, 64));
+    assert_false(plim__gemm_is_small(512, 512, 512));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_definition), cmocka_unit_test(test_choice)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
