@@ -34,7 +34,7 @@ typedef struct tests {
 
 typedef struct options {
     bool json, verbose;
-    long seconds;
+    long seconds, threads;
     const char *folder;
 } options;
 
@@ -101,11 +101,12 @@ static void fail(plim_conformance *out, const char *why)
     snprintf(out->why, sizeof out->why, "%s", why);
 }
 
-static _Noreturn void run_child(const test *t, int to)
+static _Noreturn void run_child(const test *t, const options *o, int to)
 {
     plim_conformance result;
     plim_error err = {0};
     plim_settings set = plim_settings_default();
+    set.threads = (uint32_t)o->threads;
     if (plim_conformance_run(&result, t->folder, &set, &err) != PLIM_OK) {
         memset(&result, 0, sizeof result);
         fail(&result, err.message);
@@ -138,7 +139,7 @@ static bool wait_for(int from, plim_conformance *result, bool *complete, long se
     }
 }
 
-static void run_test(test *t, long seconds)
+static void run_test(test *t, const options *o)
 {
     int pipes[2];
     char why[96];
@@ -149,20 +150,20 @@ static void run_test(test *t, long seconds)
         return;
     }
     const pid_t child = fork();
-    if (child == 0) run_child(t, pipes[1]);
+    if (child == 0) run_child(t, o, pipes[1]);
     close(pipes[1]);
     if (child < 0) {
         fail(&t->result, strerror(errno));
         close(pipes[0]);
         return;
     }
-    const bool in_time = wait_for(pipes[0], &t->result, &complete, seconds);
+    const bool in_time = wait_for(pipes[0], &t->result, &complete, o->seconds);
     int status = 0;
     close(pipes[0]);
     if (!in_time) kill(child, SIGKILL);
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
     if (!complete) memset(&t->result, 0, sizeof t->result);
-    if (!in_time) snprintf(why, sizeof why, "it took more than %ld seconds", seconds);
+    if (!in_time) snprintf(why, sizeof why, "it took more than %ld seconds", o->seconds);
     else if (WIFSIGNALED(status)) snprintf(why, sizeof why, "ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
     else snprintf(why, sizeof why, "ended with status %d and without a result", WEXITSTATUS(status));
     if (!complete || !in_time || WIFSIGNALED(status)) fail(&t->result, why);
@@ -246,7 +247,7 @@ static uint64_t report(const tests *t, const options *o)
 
 static void print_help(void)
 {
-    printf("usage: plimsoll-conformance DIR [--verbose] [--json] [--seconds N]\n\n"
+    printf("usage: plimsoll-conformance DIR [--verbose] [--json] [--seconds N] [--threads N]\n\n"
            "Runs the tests below DIR, laid out as the ONNX project's are: folders with model.onnx and\n"
            "test_data_set_0/input_0.pb, output_0.pb and so on. Prints by operator how many passed, how many\n"
            "failed and how many ask for something that is not supported; then the first difference of each\n"
@@ -257,6 +258,7 @@ static void print_help(void)
            "  --verbose    what each unsupported test asks for, too\n"
            "  --json       one JSON object\n"
            "  --seconds N  for each test; one that takes longer has failed (%d)\n"
+           "  --threads N  that each test may use (1)\n"
            "  --help       this\n"
            "  --version    of the library\n\n"
            "exit codes: 0 none failed, 1 some failed, 2 usage\n", SECONDS_USUAL);
@@ -268,11 +270,26 @@ static int usage(const char *what, const char *word)
     return EXIT_USAGE;
 }
 
+/* The value of an option, "--name N" or "--name=N", as a number from 1 to `most`. @return 0: it is another option; -1: not so, and that is said */
+static int number(int argc, char **argv, int *i, const char *name, long most, long *out)
+{
+    const size_t n = strlen(name);
+    const char *value = argv[*i] + n;
+    char what[80], *end;
+    if (strncmp(argv[*i], name, n) != 0 || (*value && *value != '=')) return 0;
+    value = *value ? value + 1 : *i + 1 < argc ? argv[++*i] : "";
+    *out = strtol(value, &end, 10);
+    if (!*end && end != value && *out >= 1 && *out <= most) return 1;
+    snprintf(what, sizeof what, "%s needs a number from 1 to %ld, not ", name, most);
+    usage(what, *value ? value : "nothing");
+    return -1;
+}
+
 /* @return -1: go on */
 static int parse(int argc, char **argv, options *o)
 {
     for (int i = 1; i < argc; i++) {
-        const char *a = argv[i], *value = !strncmp(a, "--seconds=", 10) ? a + 10 : NULL;
+        const char *a = argv[i];
         if (!strcmp(a, "--help") || !strcmp(a, "-h")) {
             print_help();
             return EXIT_PASSED;
@@ -281,32 +298,22 @@ static int parse(int argc, char **argv, options *o)
             printf("plimsoll-conformance %s\n", PLIM_VERSION);
             return EXIT_PASSED;
         }
-        if (!strcmp(a, "--seconds")) {
-            if (i + 1 == argc) return usage("--seconds needs a number", "");
-            value = argv[++i];
-        }
-        if (value) {
-            char *end;
-            o->seconds = strtol(value, &end, 10);
-            if (*end || end == value || o->seconds < 1 || o->seconds > 86400) return usage("--seconds: not a number from 1 to 86400: ", value);
-        } else if (!strcmp(a, "--json")) {
-            o->json = true;
-        } else if (!strcmp(a, "--verbose")) {
-            o->verbose = true;
-        } else if (a[0] == '-') {
-            return usage("unknown option ", a);
-        } else if (o->folder) {
-            return usage("one folder at a time, not also ", a);
-        } else {
-            o->folder = a;
-        }
+        int taken = number(argc, argv, &i, "--seconds", 86400, &o->seconds);
+        if (taken == 0) taken = number(argc, argv, &i, "--threads", 1024, &o->threads);
+        if (taken < 0) return EXIT_USAGE;
+        if (taken > 0) continue;
+        if (!strcmp(a, "--json")) o->json = true;
+        else if (!strcmp(a, "--verbose")) o->verbose = true;
+        else if (a[0] == '-') return usage("unknown option ", a);
+        else if (o->folder) return usage("one folder at a time, not also ", a);
+        else o->folder = a;
     }
     return o->folder ? -1 : usage("which folder?", "");
 }
 
 int main(int argc, char **argv)
 {
-    options o = {.seconds = SECONDS_USUAL};
+    options o = {.seconds = SECONDS_USUAL, .threads = 1}; /* the tests are small: threads would wait for each other */
     tests t = {0};
     const int leave = parse(argc, argv, &o);
     if (leave >= 0) return leave;
@@ -316,7 +323,7 @@ int main(int argc, char **argv)
     for (size_t n = strlen(folder); n > 1 && folder[n - 1] == '/';) folder[--n] = 0;
     find_tests(&t, folder, strlen(folder) + 1, 0);
     if (t.n == 0) return usage("no folder with a model.onnx below ", o.folder);
-    for (uint32_t i = 0; i < t.n; i++) run_test(&t.test[i], o.seconds);
+    for (uint32_t i = 0; i < t.n; i++) run_test(&t.test[i], &o);
     const uint64_t failed = report(&t, &o);
     for (uint32_t i = 0; i < t.n; i++) free(t.test[i].folder);
     free(t.test);

@@ -8,6 +8,7 @@ cases=$tests/../../shared/cases
 expect_error 'no folder' 2 'which folder' "$CONFORMANCE"
 expect_error 'not a folder' 2 'no such folder: nowhere' "$CONFORMANCE" nowhere
 expect_error 'an unknown option' 2 'unknown option --fast' "$CONFORMANCE" --fast .
+expect_error 'a time that is none' 2 '--seconds needs a number from 1 to 86400, not soon' "$CONFORMANCE" . --seconds soon
 expect_error 'no test in it' 2 'no folder with a model.onnx' "$CONFORMANCE" .
 expect_match 'help' 0 'usage: plimsoll-conformance DIR' "$CONFORMANCE" --help
 expect_match 'version' 0 '^plimsoll-conformance [0-9]' "$CONFORMANCE" --version
@@ -36,7 +37,7 @@ expect_match 'one test alone, which passes' 0 '^1 passed, 0 failed, 0 unsupporte
 # Operators against NumPy, where the ONNX project's tests do not go.
 . "$tests/lib/python.sh"
 if [ -n "$PYTHON" ] && "$PYTHON" "$tests/oracle/onnx_cases.py" oracle; then
-    expect_match 'operators as NumPy computes them' 0 '^[1-9][0-9]+ passed, 0 failed, 0 unsupported, 0 not numeric$' "$CONFORMANCE" --verbose oracle
+    expect_match 'operators as NumPy computes them' 0 '^[1-9][0-9]+ passed, 0 failed, 0 unsupported, 0 not numeric$' "$CONFORMANCE" --verbose oracle --seconds 120
 else
     skip 'operators as NumPy computes them' 'no python3 with NumPy here'
 fi
@@ -44,7 +45,7 @@ fi
 # The ONNX project's tests of single operators: none may fail, and of those with numbers four in five have to pass.
 if [ -f "$cases/onnx-node/node-tests.tar.xz" ]; then
     mkdir node && tar -C node -xJf "$cases/onnx-node/node-tests.tar.xz"
-    "$CONFORMANCE" node >"$TMP/why" 2>&1
+    "$CONFORMANCE" node --seconds 120 >"$TMP/why" 2>&1
     code=$?
     set -- $(tail -n 1 "$TMP/why" | tr -d ,)
     echo "# $*"

@@ -331,6 +331,9 @@ def space_cases():
         case("border%d" % i, "AveragePool", [x], pool(x, size, stride, dilation, pads, ceil, "mean", True), count_include_pad=1, **attrs)
     case("dilated", "MaxPool", [x], pool(x, [2, 3], [2, 1], [3, 2], [1, 1, 0, 2], 0, "max", False), kernel_shape=[2, 3], strides=[2, 1], dilations=[3, 2],
          pads=[1, 1, 0, 2], opset=12)
+    for border in [0, 1]:
+        case("dilated%d" % border, "AveragePool", [x], pool(x, [2, 3], [2, 1], [3, 2], [1, 1, 0, 2], 0, "mean", border), kernel_shape=[2, 3], strides=[2, 1],
+             dilations=[3, 2], pads=[1, 1, 0, 2], count_include_pad=border, opset=19)
     case("lower", "AveragePool", [x], pool(x, [4, 4], [2, 2], [1, 1], [2, 1, 1, 1], 0, "mean", False), kernel_shape=[4, 4], strides=[2, 2],
          auto_pad="SAME_LOWER")
     w = f32(2, 3, 3, 2)
