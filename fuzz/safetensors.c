@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     plim__array_file a;
     plim_error err = {0};
     if (plim__safetensors_open(&f, &os, "f.safetensors", (plim__alloc){0}, &err) != PLIM_OK) {
-        CHECK(err.code != PLIM_OK && strstr(err.message, "f.safetensors") && !f.tensor);
+        CHECK(err.code != PLIM_OK && strstr(err.message, "f.safetensors") && !f.tensor && !f.text);
         return 0;
     }
     CHECK(err.code == PLIM_OK);
@@ -28,6 +28,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         CHECK(bytes <= size && a.source.offset <= size - bytes);
         for (uint64_t b = 0; b < bytes; b++) CHECK(seen[a.source.offset + b]++ == 0);
         covered += bytes;
+    }
+    for (uint32_t i = 0; i < f.n_texts; i++) {
+        CHECK(i == 0 || strcmp(f.text[i - 1].key, f.text[i].key) < 0);
+        CHECK(plim__safetensors_metadata(&f, f.text[i].key) == f.text[i].value && f.text[i].value);
     }
     uint64_t head = 0;
     memcpy(&head, data, sizeof head);

@@ -63,6 +63,7 @@ typedef enum plim_status {
     PLIM_E_NOSPACE = 301, /**< the disk is full */
     PLIM_E_CHANGED = 302, /**< an input changed while it was read */
     PLIM_E_CANCELLED = 303, /**< the progress callback, or a signal, asked to stop */
+    PLIM_E_NUMBERS = 304,   /**< what is computed is no finite number any more */
 
     PLIM_E_PLAN = 400, /**< a plan breaks an invariant (docs/invariants.md) */
 } plim_status;
@@ -319,7 +320,8 @@ typedef struct plim_model_options {
     int64_t batch;       /**< samples at a time; 0: as the file says, 1 where it does not */
     const plim_dim *dim; /**< by name, for formats that name their dimensions */
     uint32_t n_dims;
-    const char *optimizer; /**< a step of training by "sgd", "momentum", "nesterov", "adam", "adamw" or "rmsprop"; NULL: inference */
+    const char *optimizer; /**< a step of training by "sgd", "momentum", "nesterov", "adam", "adamw" or "rmsprop"; NULL: inference. Parameters other than
+                                the usual ones: "adam:beta1=0.8,beta2=0.99,eps=1e-7,decay=0.01", "momentum:momentum=0.8", "rmsprop:rho=0.99" */
     const char *loss; /**< "mse", "mae", "bce", "bce-logits", "ce", "ce-logits", "sparse-ce", "sparse-ce-logits"; NULL: "mse" */
     const char *narrow; /**< in training, "f16" or "bf16": what the backward pass reads is kept in fewer bits, which changes the numbers; NULL: it is not */
 } plim_model_options;
@@ -391,6 +393,89 @@ PLIM_API plim_status plim_model_plan(plim_plan **out, const plim_model *model, c
  *  @param err      on PLIM_E_BUDGET, which says that not even one sample fits, err->need is the budget that one needs */
 PLIM_API plim_status plim_model_largest_batch(int64_t *out, const char *path, const plim_model_options *options, int64_t most,
                                               const plim_settings *set, plim_error *err);
+
+/* ----------------------------------------------------------------------------------------------- inference */
+
+/** A model that runs over arrays of any length, from and to files or memory:
+ *
+ *     plim_binding in = {.name = "", .path = "x.npy"}, out = {.name = "", .path = "y.npy"};
+ *     if (plim_inference_new(&run, "model.onnx", NULL, &in, 1, &out, 1, &set, &err) == PLIM_OK)
+ *         plim_inference_run(run, 1, NULL, NULL, &err);
+ *     plim_inference_free(&run);
+ */
+typedef struct plim_inference plim_inference;
+
+/** Reads the model for as many samples as the inputs have, binds them, and plans. Reads no data yet.
+ *  @param in   inputs by name; "": the first. Data of another type are converted
+ *  @param out  outputs by name, "": the first; those that are not named are not computed. A path of NULL: kept in memory (plim_plan_result). None at all:
+ *              every output, in memory
+ *  @param set  must outlive the handle where it holds pointers */
+PLIM_API plim_status plim_inference_new(plim_inference **run, const char *model_path, const plim_model_options *options, const plim_binding *in,
+                                        uint32_t n_in, const plim_binding *out, uint32_t n_out, const plim_settings *set, plim_error *err);
+PLIM_API void plim_inference_free(plim_inference **run);
+/** The plan; after a run plim_plan_result gives what is in memory. */
+PLIM_API const plim_plan *plim_inference_plan(const plim_inference *run);
+/** Runs it `times` times, which is for measuring: the weights are read before the first, and outputs appear after the last.
+ *  @param seconds  of each run; may be NULL */
+PLIM_API plim_status plim_inference_run(plim_inference *run, uint32_t times, double *seconds, plim_run_facts *facts, plim_error *err);
+
+/* ------------------------------------------------------------------------------------------------ training */
+
+/** A model that is trained on arrays of any length:
+ *
+ *     plim_train_options how = {.model = {.batch = 32, .optimizer = "adam", .loss = "sparse-ce"}, .input = &x, .n_inputs = 1, .target = y, .epochs = 3};
+ *     plim_train_facts now;
+ *     if (plim_trainer_new(&t, "model.onnx", &how, &set, &err) == PLIM_OK)
+ *         while (plim_trainer_step(t, &now, &err) == PLIM_OK && now.step < now.steps)
+ *             printf("%llu: %g\n", (unsigned long long)now.step, now.loss);
+ *     plim_trainer_save(t, "trained.safetensors", &err);
+ *     plim_trainer_free(&t);
+ */
+typedef struct plim_trainer plim_trainer;
+
+typedef struct plim_train_options {
+    plim_model_options model;  /**< batch and optimizer are needed */
+    const plim_binding *input; /**< by name, "": the first; the first dimension counts samples */
+    uint32_t n_inputs;
+    plim_binding target;       /**< what the first output should be; its name is not looked at */
+    uint64_t epochs, steps;    /**< how long: steps where they are given, else epochs; both 0: one epoch */
+    double rate;               /**< of learning; 0: 1e-3, for sgd, momentum and nesterov 1e-2 */
+    const char *schedule;      /**< of the rate: NULL or "constant"; "linear" and "cosine" fall to 0 at the end, both may begin with so many steps of
+                                    rising, "cosine:100"; "step:1000:0.1" multiplies it every so many steps */
+    uint64_t seed;             /**< of initial weights, the order of samples, dropout */
+    bool in_order;             /**< samples come as they lie in their files; else each epoch in another order */
+    const char *weights;       /**< a .safetensors file to begin with; NULL: what the model file has, or new ones */
+    const char *resume;        /**< a checkpoint of a training with the same model, data and options to go on from; NULL: from the beginning. With the same
+                                    budget and threads it goes on bit for bit as if it had not been stopped */
+    bool pin;                  /**< the memory is locked: never swapped */
+} plim_train_options;
+
+/** What a step says. */
+typedef struct plim_train_facts {
+    uint64_t step, steps;   /**< done, in all */
+    uint64_t epoch, epochs; /**< the one that the step belongs to, counted from 1 */
+    uint64_t samples;       /**< seen so far */
+    double loss, rate;
+    double accuracy;        /**< NaN where the loss has no classes */
+    double seconds;         /**< of this step */
+} plim_train_facts;
+
+/** Reads the model, binds the data, plans, and makes or reads the weights.
+ *  @param set  must outlive the handle where it holds pointers; its progress function is called inside long steps */
+PLIM_API plim_status plim_trainer_new(plim_trainer **out, const char *model_path, const plim_train_options *options, const plim_settings *set,
+                                      plim_error *err);
+PLIM_API void plim_trainer_free(plim_trainer **t);
+PLIM_API const plim_plan *plim_trainer_plan(const plim_trainer *t);
+PLIM_API const plim_model *plim_trainer_model(const plim_trainer *t);
+/** The next step. A loss that is no number is PLIM_E_NUMBERS: the message names the step and the first layer that made one, and the weights are as they
+ *  were before it. */
+PLIM_API plim_status plim_trainer_step(plim_trainer *t, plim_train_facts *out, plim_error *err);
+/** Where it stands: the facts of the last step; loss is NaN before the first. */
+PLIM_API plim_status plim_trainer_facts(const plim_trainer *t, plim_train_facts *out, plim_error *err);
+/** Writes the weights: .safetensors, or a trained copy of the model file: .onnx, .keras, .h5. Whole or not at all. */
+PLIM_API plim_status plim_trainer_save(plim_trainer *t, const char *path, plim_error *err);
+/** Writes weights, what the optimizer keeps, and where the training stands. Whole or not at all. */
+PLIM_API plim_status plim_trainer_checkpoint(plim_trainer *t, const char *path, plim_error *err);
 
 /* -------------------------------------------------------------------------------------------------- files */
 

@@ -122,5 +122,7 @@ int plim_cli_doctor(int argc, char **argv);
 int plim_cli_eval(int argc, char **argv);
 int plim_cli_pack(int argc, char **argv);
 int plim_cli_plan(int argc, char **argv);
+int plim_cli_train(int argc, char **argv);
+int plim_cli_infer(int argc, char **argv);
 
 #endif

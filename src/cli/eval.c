@@ -100,52 +100,6 @@ static void emit_plan(plim__emit *e, const plim_facts *f)
     plim__emit_peak(e, f);
 }
 
-static void emit_run(plim__emit *e, const plim_run_facts *r)
-{
-    plim__emit_number(e, "seconds", "took", "%.2f s", r->seconds);
-    plim__emit_bytes(e, "peak_rss_bytes", "peak that the kernel saw", r->peak_rss_bytes);
-    plim__emit_bytes(e, "bytes_read", "read", r->bytes_read);
-    plim__emit_bytes(e, "bytes_written", "written", r->bytes_written);
-}
-
-static void emit_outputs(plim__emit *e, const plim_plan *plan)
-{
-    static const plim__emit_column columns[] = {{"name", "output", false}, {"path", "file", false}, {"shape", "shape", false}, {"dtype", "dtype", false}};
-    plim__emit_table(e, "outputs", columns, 4);
-    for (uint32_t i = 0; i < plim_plan_result_count(plan); i++) {
-        plim_result r;
-        if (plim_plan_result(&r, plan, i, NULL)) continue;
-        plim__emit_string(e, NULL, NULL, r.name);
-        plim__emit_string(e, NULL, NULL, r.path ? r.path : "");
-        plim__emit_shape(e, NULL, NULL, &r.shape);
-        plim__emit_string(e, NULL, NULL, plim_dtype_name(r.dtype));
-    }
-    plim__emit_table_end(e);
-}
-
-/* What a script that asked for JSON needs to know when nothing fits. */
-static void emit_refusal(const plim_error *err)
-{
-    static plim__emit e;
-    plim__emit_start(&e, stdout, true, "eval");
-    plim__emit_bytes(&e, "budget_bytes", NULL, err->have);
-    plim__emit_bool(&e, "fits", NULL, false);
-    plim__emit_bytes(&e, "floor_bytes", NULL, err->need);
-    plim__emit_end(&e);
-}
-
-static void print_results(const plim_plan *plan)
-{
-    for (uint32_t i = 0; i < plim_plan_result_count(plan); i++) {
-        plim_result r;
-        uint64_t count = 0;
-        if (plim_plan_result(&r, plan, i, NULL) || r.path) continue;
-        if (plim_shape_count(&count, &r.shape, NULL) || (!r.data && count > 0)) continue; /* no elements have no address, and print as [] */
-        if (r.name[0] && plim_plan_result_count(plan) > 1) printf("%s = ", r.name);
-        plim__print_array(stdout, r.dtype, &r.shape, r.data);
-    }
-}
-
 /* ---------------------------------------------------------------------------------------------------- run */
 
 static int run_job(job *j, plim__cli_shared *shared)
@@ -166,12 +120,12 @@ static int run_job(job *j, plim__cli_shared *shared)
     if (status == PLIM_OK && (shared->json || !shared->quiet)) {
         plim__emit_start(&emit, shared->json ? stdout : stderr, shared->json, "eval");
         emit_plan(&emit, plim_plan_facts(plan));
-        if (!shared->plan_only) emit_run(&emit, &run);
-        if (shared->json) emit_outputs(&emit, plan);
+        if (!shared->plan_only) plim__emit_run(&emit, &run);
+        if (shared->json) plim__emit_outputs(&emit, plan);
         plim__emit_end(&emit);
     }
-    if (status == PLIM_OK && !shared->plan_only && !shared->json) print_results(plan);
-    if (status == PLIM_E_BUDGET && shared->json) emit_refusal(&err);
+    if (status == PLIM_OK && !shared->plan_only && !shared->json) plim__print_results(plan);
+    if (status == PLIM_E_BUDGET && shared->json) plim__emit_refusal("eval", &err);
     const int code = status == PLIM_OK ? PLIM__EXIT_OK : plim__cli_fail(&err, j->text);
     plim_plan_free(&plan);
     plim_program_free(&prog);

@@ -16,6 +16,8 @@ static const verb verbs[] = {
     {"doctor", plim_cli_doctor, "every limit that applies to this process, what is free, disk and compute speed"},
     {"eval", plim_cli_eval, "an expression over array files of any size, inside a budget"},
     {"plan", plim_cli_plan, "how much memory a model needs to run or to be trained, layer by layer, and what would make it fit"},
+    {"train", plim_cli_train, "a model on array files of any size, inside a budget"},
+    {"infer", plim_cli_infer, "a model over array files of any size, inside a budget"},
     {"pack", plim_cli_pack, "static offsets for a set of lifetimes, with the proven gap to the lower bound"},
 };
 

@@ -3,6 +3,7 @@
  *
  * What fits comes with its plan. What does not comes with the plan that needs least, and with the changes that would make it fit. */
 #include "cli/cli.h"
+#include "cli/model_words.h"
 #include "cli/plan_facts.h"
 #include "cli/saved_request.h"
 
@@ -12,7 +13,6 @@
 #include <sys/stat.h>
 
 enum {
-    DIMS_MAX = 64,
     LAYERS_SHOWN = 12,
     BATCH_MOST = 1 << 20,   /* where the search for the largest batch ends */
     REMEDIES_MAX = 3,
@@ -23,8 +23,7 @@ typedef struct job {
     const char *path;
     uint32_t batch;
     plim_model_options how;
-    plim_dim dim[DIMS_MAX];
-    char names[DIMS_MAX][96];
+    plim__cli_dims dims;
     bool no_spill, all_layers, schedule, largest, curve;
     const char *why;
     const char *allow; /* the dtype that may be narrowed to, where nothing else fits */
@@ -61,26 +60,6 @@ static plim_status complain(plim_error *err, plim_status code, const char *where
 }
 
 /* --------------------------------------------------------------------------------------------------------- options */
-
-static plim_status take_dim(void *to, const char *value, plim_error *err)
-{
-    job *j = to;
-    const char *equals = strchr(value, '=');
-    const size_t n = equals ? (size_t)(equals - value) : 0;
-    if (n == 0 || n >= sizeof j->names[0]) return complain(err, PLIM_E_INVALID, value, "is not of the form NAME=VALUE");
-    if (j->how.n_dims == DIMS_MAX) return complain(err, PLIM_E_INVALID, value, "is one dimension too many");
-    char *end;
-    errno = 0;
-    const long long size = strtoll(equals + 1, &end, 10);
-    if (end == equals + 1 || *end || errno || size < 1) return complain(err, PLIM_E_INVALID, equals + 1, "is not a whole number above 0");
-    for (uint32_t i = 0; i < j->how.n_dims; i++)
-        if (strlen(j->names[i]) == n && !strncmp(j->names[i], value, n)) return complain(err, PLIM_E_INVALID, j->names[i], "is given twice");
-    char *name = j->names[j->how.n_dims];
-    memcpy(name, value, n);
-    name[n] = 0;
-    j->dim[j->how.n_dims++] = (plim_dim){.name = name, .value = size};
-    return PLIM_OK;
-}
 
 /* One budget for every plan that is made; nothing is written, so the folder to spill to may be this one. */
 static plim_status complete_settings(const job *j, plim_settings *set, plim_error *err)
@@ -461,7 +440,7 @@ static const char *contradiction(job *j, const plim__cli_shared *shared)
     if (shared->allow & PLIM__ALLOW_F16) j->allow = "f16"; /* more of the value than bf16 keeps */
     else if (shared->allow & PLIM__ALLOW_BF16) j->allow = "bf16";
     else if (shared->allow) return "--allow: models are kept in f16 or bf16, not in int8";
-    const bool asks = j->how.optimizer || j->allow || j->how.loss || j->batch || j->how.n_dims || j->largest || j->curve || j->out;
+    const bool asks = j->how.optimizer || j->allow || j->how.loss || j->batch || j->dims.n || j->largest || j->curve || j->out;
     if (j->from && (asks || j->no_spill || set->memory || set->threads || set->spill_dir))
         return "--from says what to plan: of the other options only --json, --layers, --why and --schedule go with it";
     if (j->no_spill && set->spill_dir) return "--spill and --no-spill exclude each other";
@@ -486,7 +465,8 @@ static int run(job *j, plim__cli_shared *shared, const char *path)
     plim_status status = PLIM_OK;
     j->path = path;
     j->how.batch = j->batch;
-    j->how.dim = j->dim;
+    j->how.dim = j->dims.item;
+    j->how.n_dims = j->dims.n;
     if (j->from) status = take_saved(j, path, &shared->set, &err);
     if (j->out && is_same_file(j->out, path)) status = complain(&err, PLIM_E_INVALID, j->out, "is the model itself");
     if (status == PLIM_OK) status = complete_settings(j, &shared->set, &err);
@@ -507,7 +487,7 @@ int plim_cli_plan(int argc, char **argv)
          .help = "mse (unless given), mae, bce, ce, sparse-ce; bce-logits, ce-logits, ..."},
         {.name = "batch", .kind = PLIM__CLI_IS_COUNT, .to = &j.batch, .value = "N",
          .help = "samples at a time; as the model says unless given, or 1"},
-        {.name = "dim", .kind = PLIM__CLI_IS_CALL, .to = &j, .value = "NAME=VALUE", .take = take_dim,
+        {.name = "dim", .kind = PLIM__CLI_IS_CALL, .to = &j.dims, .value = "NAME=VALUE", .take = plim__cli_take_dim,
          .help = "what a dimension is that the model only names"},
         {.name = "no-spill", .kind = PLIM__CLI_IS_FLAG, .to = &j.no_spill, .help = "plan without a folder to spill to"},
         {.name = "largest-batch", .kind = PLIM__CLI_IS_FLAG, .to = &j.largest, .help = "find the largest batch that fits, and plan that"},

@@ -105,3 +105,36 @@ void plim__cli_schedule(const plim_plan *plan)
     fputs(text, stderr);
     free(text);
 }
+
+void plim__emit_run(plim__emit *e, const plim_run_facts *r)
+{
+    plim__emit_number(e, "seconds", "took", "%.2f s", r->seconds);
+    plim__emit_bytes(e, "peak_rss_bytes", "peak that the kernel saw", r->peak_rss_bytes);
+    plim__emit_bytes(e, "bytes_read", "read", r->bytes_read);
+    plim__emit_bytes(e, "bytes_written", "written", r->bytes_written);
+}
+
+void plim__emit_outputs(plim__emit *e, const plim_plan *plan)
+{
+    static const plim__emit_column columns[] = {{"name", "output", false}, {"path", "file", false}, {"shape", "shape", false}, {"dtype", "dtype", false}};
+    plim__emit_table(e, "outputs", columns, 4);
+    for (uint32_t i = 0; i < plim_plan_result_count(plan); i++) {
+        plim_result r;
+        if (plim_plan_result(&r, plan, i, NULL)) continue;
+        plim__emit_string(e, NULL, NULL, r.name);
+        plim__emit_string(e, NULL, NULL, r.path ? r.path : "");
+        plim__emit_shape(e, NULL, NULL, &r.shape);
+        plim__emit_string(e, NULL, NULL, plim_dtype_name(r.dtype));
+    }
+    plim__emit_table_end(e);
+}
+
+void plim__emit_refusal(const char *verb, const plim_error *err)
+{
+    static plim__emit e;
+    plim__emit_start(&e, stdout, true, verb);
+    plim__emit_bytes(&e, "budget_bytes", NULL, err->have);
+    plim__emit_bool(&e, "fits", NULL, false);
+    plim__emit_bytes(&e, "floor_bytes", NULL, err->need);
+    plim__emit_end(&e);
+}

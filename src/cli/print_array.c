@@ -108,3 +108,15 @@ void plim__print_array(FILE *out, plim_dtype dtype, const plim_shape *shape, con
     print_dim(out, dtype, shape, 0, data, count <= FULL_MAX);
     fputc('\n', out);
 }
+
+void plim__print_results(const plim_plan *plan)
+{
+    for (uint32_t i = 0; i < plim_plan_result_count(plan); i++) {
+        plim_result r;
+        uint64_t count = 0;
+        if (plim_plan_result(&r, plan, i, NULL) || r.path) continue;
+        if (plim_shape_count(&count, &r.shape, NULL) || (!r.data && count > 0)) continue; /* no elements have no address, and print as [] */
+        if (r.name[0] && plim_plan_result_count(plan) > 1) printf("%s = ", r.name);
+        plim__print_array(stdout, r.dtype, &r.shape, r.data);
+    }
+}

@@ -9,4 +9,7 @@
 /** @param data  dense, C order */
 void plim__print_array(FILE *out, plim_dtype dtype, const plim_shape *shape, const void *data);
 
+/** Results of a plan that are in memory, on stdout: with their names where there are several. */
+void plim__print_results(const plim_plan *plan);
+
 #endif

@@ -1,6 +1,9 @@
 #include "core/alloc.h"
 #include "core/size.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,4 +63,13 @@ char *plim__strdup(const plim__alloc *a, const char *text, plim_error *err)
 void plim__free(const plim__alloc *a, void *p)
 {
     if (p) resize(a, p, 0);
+}
+
+void plim__alloc_trim(const plim__alloc *a)
+{
+#ifdef __GLIBC__
+    if (!a->hook) malloc_trim(0);
+#else
+    (void)a;
+#endif
 }

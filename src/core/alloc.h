@@ -18,5 +18,7 @@ void *plim__new(const plim__alloc *a, uint64_t n, uint64_t size, plim_error *err
 plim_status plim__grow(const plim__alloc *a, void **p, uint32_t *cap, uint32_t need, uint64_t size, plim_error *err);
 char *plim__strdup(const plim__alloc *a, const char *text, plim_error *err);
 void plim__free(const plim__alloc *a, void *p);
+/** Gives memory that was freed back to the system, as far as the allocator can: before what is resident matters. */
+void plim__alloc_trim(const plim__alloc *a);
 
 #endif

@@ -8,8 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEAD_MAX (UINT64_C(32) << 20) /* bytes of a header: the largest known are a few MiB, and its parsed form is some times larger */
-#define METADATA "__metadata__"
+static const char *const dtype_names[PLIM_DTYPE_COUNT] = {
+    [PLIM_F64] = "F64", [PLIM_F32] = "F32", [PLIM_F16] = "F16", [PLIM_BF16] = "BF16", [PLIM_I64] = "I64", [PLIM_I32] = "I32", [PLIM_I16] = "I16",
+    [PLIM_I8] = "I8",   [PLIM_U64] = "U64", [PLIM_U32] = "U32", [PLIM_U16] = "U16",   [PLIM_U8] = "U8",   [PLIM_BOOL] = "BOOL",
+};
+
+const char *plim__safetensors_dtype_name(plim_dtype dtype) { return dtype_names[dtype]; }
 
 /* ------------------------------------------------------------------------------------------------------- the header */
 
@@ -24,7 +28,7 @@ static plim_status read_header(const plim__safetensors *f, const plim__os *os, i
     for (int i = 8; i-- > 0;) n = n << 8 | length[i];
     if (n > f->stat.size - sizeof length)
         return plim__array_fail(err, PLIM_E_FORMAT, f->path, 0, "a header of %llu bytes in a file of %llu", (unsigned long long)n, size);
-    if (n > HEAD_MAX)
+    if (n > PLIM__SAFETENSORS_HEAD_MAX)
         return plim__array_fail(err, PLIM_E_UNSUPPORTED, f->path, 0, "a header of %llu bytes is too large", (unsigned long long)n);
     *text = plim__new(&f->alloc, n, 1, err);
     if (!*text) return PLIM_E_NOMEM;
@@ -36,21 +40,14 @@ static plim_status read_header(const plim__safetensors *f, const plim__os *os, i
 
 static plim_status read_dtype(plim_dtype *out, const plim__json *tensor, plim_error *err)
 {
-    static const struct {
-        const char *name;
-        plim_dtype dtype;
-    } known[] = {
-        {"F64", PLIM_F64}, {"F32", PLIM_F32}, {"F16", PLIM_F16}, {"BF16", PLIM_BF16}, {"I64", PLIM_I64}, {"I32", PLIM_I32}, {"I16", PLIM_I16},
-        {"I8", PLIM_I8},   {"U64", PLIM_U64}, {"U32", PLIM_U32}, {"U16", PLIM_U16},   {"U8", PLIM_U8},   {"BOOL", PLIM_BOOL},
-    };
     plim__json j;
     const char *name;
     char shown[40];
     PLIM_TRY(plim__json_get(&j, tensor, "dtype", err));
     PLIM_TRY(plim__json_string(&name, &j, err));
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcmp(name, known[i].name) == 0) {
-            *out = known[i].dtype;
+    for (int i = 0; i < PLIM_DTYPE_COUNT; i++)
+        if (strcmp(name, dtype_names[i]) == 0) {
+            *out = (plim_dtype)i;
             return PLIM_OK;
         }
     plim__array_quote(shown, sizeof shown, (const uint8_t *)name, strlen(name));
@@ -105,13 +102,21 @@ static plim_status read_tensor(plim__safetensors *f, const char *name, const pli
     return PLIM_OK;
 }
 
-static plim_status check_metadata(const plim__json *j, plim_error *err)
+static plim_status read_metadata(plim__safetensors *f, const plim__json *j, plim_error *err)
 {
     void *iter = NULL;
     const char *key, *text;
     plim__json value;
     if (plim__json_kind_of(j) != PLIM__JSON_OBJECT) return plim__json_fail(err, PLIM_E_FORMAT, j, "not an object");
-    while (plim__json_each(j, &iter, &key, &value)) PLIM_TRY(plim__json_string(&text, &value, err));
+    f->text = plim__new(&f->alloc, plim__json_count(j), sizeof *f->text, err);
+    if (!f->text) return PLIM_E_NOMEM;
+    while (plim__json_each(j, &iter, &key, &value)) {
+        PLIM_TRY(plim__json_string(&text, &value, err));
+        plim__safetensors_text *t = &f->text[f->n_texts++];
+        t->key = plim__strdup(&f->alloc, key, err);
+        t->value = t->key ? plim__strdup(&f->alloc, text, err) : NULL;
+        if (!t->value) return PLIM_E_NOMEM;
+    }
     return PLIM_OK;
 }
 
@@ -128,6 +133,12 @@ static int compare_names(const void *a, const void *b)
 {
     const plim__safetensor *x = a, *y = b;
     return strcmp(x->name, y->name);
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    const plim__safetensors_text *x = a, *y = b;
+    return strcmp(x->key, y->key);
 }
 
 /* Every byte behind the header belongs to exactly one tensor. The list is sorted by place. */
@@ -155,10 +166,11 @@ static plim_status read_tensors(plim__safetensors *f, const plim__json *root, ui
     f->tensor = plim__new(&f->alloc, plim__json_count(root), sizeof *f->tensor, err);
     if (!f->tensor) return PLIM_E_NOMEM;
     while (plim__json_each(root, &iter, &key, &value))
-        PLIM_TRY(strcmp(key, METADATA) == 0 ? check_metadata(&value, err) : read_tensor(f, key, &value, start, err));
+        PLIM_TRY(strcmp(key, PLIM__SAFETENSORS_METADATA) == 0 ? read_metadata(f, &value, err) : read_tensor(f, key, &value, start, err));
     qsort(f->tensor, f->n_tensors, sizeof *f->tensor, compare_places);
     PLIM_TRY(check_places(f, start, err));
     qsort(f->tensor, f->n_tensors, sizeof *f->tensor, compare_names);
+    if (f->n_texts) qsort(f->text, f->n_texts, sizeof *f->text, compare_keys);
     return PLIM_OK;
 }
 
@@ -195,7 +207,12 @@ plim_status plim__safetensors_open(plim__safetensors *out, const plim__os *os, c
 void plim__safetensors_free(plim__safetensors *f)
 {
     for (uint32_t i = 0; i < f->n_tensors; i++) plim__free(&f->alloc, f->tensor[i].name);
+    for (uint32_t i = 0; i < f->n_texts; i++) {
+        plim__free(&f->alloc, (void *)(uintptr_t)f->text[i].key);
+        plim__free(&f->alloc, (void *)(uintptr_t)f->text[i].value);
+    }
     plim__free(&f->alloc, f->tensor);
+    plim__free(&f->alloc, f->text);
     plim__free(&f->alloc, f->path);
     *f = (plim__safetensors){0};
 }
@@ -231,4 +248,11 @@ plim_status plim__safetensors_find(plim__array_file *out, const plim__safetensor
     PLIM_TRY(plim__array_settle(&found, f->stat.size, f->path, err));
     *out = found;
     return PLIM_OK;
+}
+
+const char *plim__safetensors_metadata(const plim__safetensors *f, const char *key)
+{
+    const plim__safetensors_text wanted = {.key = key};
+    const plim__safetensors_text *t = f->n_texts ? bsearch(&wanted, f->text, f->n_texts, sizeof wanted, compare_keys) : NULL;
+    return t ? t->value : NULL;
 }

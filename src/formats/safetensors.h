@@ -13,6 +13,15 @@
 #include "core/alloc.h"
 #include "formats/array_file.h"
 
+#define PLIM__SAFETENSORS_METADATA "__metadata__"
+/** Bytes of a header: the largest known are a few MiB, and its parsed form is some times larger. */
+#define PLIM__SAFETENSORS_HEAD_MAX (UINT64_C(32) << 20)
+
+/** A key and its text in the metadata. */
+typedef struct plim__safetensors_text {
+    const char *key, *value;
+} plim__safetensors_text;
+
 typedef struct plim__safetensor {
     char *name;       /* owned */
     plim_dtype dtype;
@@ -26,6 +35,8 @@ typedef struct plim__safetensors {
     plim__stat stat;
     plim__safetensor *tensor; /* sorted by name */
     uint32_t n_tensors;
+    plim__safetensors_text *text; /* the metadata, sorted by key; both texts owned */
+    uint32_t n_texts;
 } plim__safetensors;
 
 /** @param out  to be given to plim__safetensors_free on success; empty otherwise */
@@ -34,5 +45,9 @@ void plim__safetensors_free(plim__safetensors *f);
 /** The tensor of that name; PLIM_E_INVALID where there is none: the message lists some that there are.
  *  @param out  source.path belongs to `f` */
 plim_status plim__safetensors_find(plim__array_file *out, const plim__safetensors *f, const char *name, plim_error *err);
+/** What the metadata says under `key`; NULL: nothing. Belongs to `f`. */
+const char *plim__safetensors_metadata(const plim__safetensors *f, const char *key);
+/** "F32" */
+const char *plim__safetensors_dtype_name(plim_dtype dtype);
 
 #endif

@@ -25,6 +25,7 @@
 #define SIG_END 0x06054b50u
 #define SIG_END64 0x06064b50u
 #define SIG_LOCATOR 0x07064b50u
+#define SIG_DESCRIPTOR 0x08074b50u
 
 #define LOCAL_BYTES 30u
 #define ENTRY_BYTES 46u
@@ -286,7 +287,8 @@ static plim_status locate(const plim__zip *z, const directory *d, const entry *e
     const uint64_t data = e->local + head + le16(local + 28);
     FORMAT_IF(!inside(data, e->packed, d->offset), z, e->local, "the member at byte %llu has %llu bytes and reaches beyond byte %llu",
               (unsigned long long)e->local, (unsigned long long)e->packed, (unsigned long long)d->offset);
-    *out = (plim__zip_member){.data = data, .packed = e->packed, .size = e->size, .crc = e->crc, .deflated = e->method == 8};
+    *out = (plim__zip_member){.data = data, .packed = e->packed, .size = e->size, .crc = e->crc, .deflated = e->method == 8,
+                              .streamed = le16(local + 6) & FLAG_STREAMED, .local = e->local, .entry = e->offset};
     return PLIM_OK;
 }
 
@@ -298,6 +300,22 @@ plim_status plim__zip_find(plim__zip_member *out, const plim__zip *z, const char
     PLIM_TRY(find_entry(z, &d, name, suffix, &e, err));
     PLIM_TRY(check_method(z, &e, err));
     return locate(z, &d, &e, out, err);
+}
+
+/* Behind a streamed member's data stand CRC and sizes, with or without a signature. */
+plim_status plim__zip_crc_places(uint64_t at[2], const plim__zip *z, const plim__zip_member *m, plim_error *err)
+{
+    uint8_t d[8];
+    const uint64_t end = m->data + m->packed;
+    at[0] = m->entry + 16;
+    at[1] = m->local + 14;
+    if (!m->streamed) return PLIM_OK;
+    PLIM_TRY(read_at(z, d, sizeof d, end, err)); /* at least a directory entry follows */
+    const bool marked = le32(d) == SIG_DESCRIPTOR && le32(d + 4) == m->crc;
+    FORMAT_IF(!marked && le32(d) != m->crc, z, end, "the CRC behind the member, at byte %llu, is not that of its directory entry",
+              (unsigned long long)end);
+    at[1] = marked ? end + 4 : end;
+    return PLIM_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------------ inflating */

@@ -10,12 +10,22 @@
 #define PLIM__NONE UINT32_MAX
 #define PLIM__MAX_OUT 3
 
+/** Where an input is between one run of a program and the next. */
+typedef enum plim__stay {
+    PLIM__STAY_FILE,   /* in its file; another run may read another one */
+    PLIM__STAY_MAY,    /* the same in every run, or a state: the planner may keep it in memory */
+    PLIM__STAY_MEMORY, /* in memory, where whoever runs the program sets it */
+} plim__stay;
+
 /** An array in a file: what the formats' readers find out and the runner reads by region. */
 typedef struct plim__source {
+    plim__stay stay;
     char *path;                     /* owned by the graph; "": not bound to a file yet, enough for a plan */
     uint64_t offset;                /* of element [0,...,0] in the file */
     int64_t stride[PLIM_MAX_RANK];  /* elements between neighbours in each dimension of the value, as they lie in the file */
     bool swap;                      /* bytes of an element are in the other order */
+    bool made;                      /* the file has it in another form: whoever runs the program makes this one of it */
+    uint64_t rows;                  /* 0, or: the file has so many rows, and whoever runs the program picks those of dimension 0 */
     uint64_t file_bytes, inode, device; /* as it was when it was opened: a change is noticed */
     int64_t mtime_ns;
 } plim__source;
@@ -79,6 +89,16 @@ typedef struct plim_graph {
     bool backward;
     uint32_t *seen;       uint32_t cap_seen; /* open-addressed table of nodes by what they are: equal applications are found, not searched */
 } plim_graph;
+
+/** Makes an input's file another one; what it is to the program stays. @param path  owned from now on; the one before is the caller's to free */
+static inline void plim__source_rebind(plim__source *s, const plim__source *to, char *path)
+{
+    const plim__source was = *s;
+    *s = *to;
+    s->path = path;
+    s->stay = was.stay;
+    s->made = was.made;
+}
 
 plim_status plim__graph_new(plim_graph **out, plim__alloc alloc, plim_error *err);
 void plim__graph_free(plim_graph **g);

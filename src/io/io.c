@@ -44,7 +44,9 @@ typedef struct request {
     const plim__io_file *file;
     plim__io_ticket *ticket;
     uint8_t *buffer; /* the caller's; only read from by writes */
-    plim__io_walk walk;
+    plim__io_walk walk;  /* of the first row, where rows are picked */
+    const int64_t *row;  /* picked rows, from the box's first; else NULL */
+    uint64_t row_stride; /* bytes from one to the next in the file */
     uint64_t total, next, step; /* bytes; for a flush: turns */
 } request;
 
@@ -179,11 +181,30 @@ static plim_status read_runs(const worker *w, const piece *p, plim_error *err)
     return PLIM_OK;
 }
 
+/* The same where rows are picked: each is a box of its own. */
+static plim_status read_picked(const worker *w, const piece *p, plim_error *err)
+{
+    const uint64_t dense = p->r.walk.dense;
+    for (uint64_t at = p->lo; at < p->hi;) {
+        const uint64_t row = at / dense, end = (row + 1) * dense < p->hi ? (row + 1) * dense : p->hi;
+        piece one = *p;
+        one.r.walk.base += (uint64_t)p->r.row[row] * p->r.row_stride;
+        one.r.buffer += row * dense;
+        one.lo = at - row * dense;
+        one.hi = end - row * dense;
+        PLIM_TRY(read_runs(w, &one, err));
+        at = end;
+    }
+    return PLIM_OK;
+}
+
 static plim_status do_read(const worker *w, const piece *p, plim_error *err)
 {
     const plim__io_file *f = p->r.file;
     uint8_t *dst = p->r.buffer + p->lo;
-    if (p->r.span) {
+    if (p->r.row) {
+        PLIM_TRY(read_picked(w, p, err));
+    } else if (p->r.span) {
         dst += p->r.walk.base % ALIGN;
         PLIM_TRY(read_range(w, f, dst, p->r.walk.base + p->lo, p->r.walk.base + p->hi, err));
     } else {
@@ -403,11 +424,17 @@ static void transfer(plim__io *io, request_kind kind, const plim__io_file *f, co
     plim__io_layout layout;
     request r = {.kind = kind, .file = f, .ticket = ticket, .buffer = buffer};
     PLIM_ASSERT(atomic_load(&ticket->pending) == 0 && (uintptr_t)buffer % ALIGN == 0);
-    plim__io_walk_of(f, box, &r.walk);
+    if (f->rows) plim__io_walk_row(f, box, &r.walk);
+    else plim__io_walk_of(f, box, &r.walk);
     if (r.walk.dense == 0) return;
     plim__io_layout_of(f, box, kind == REQUEST_WRITE, &layout);
     r.span = layout.span;
     r.total = r.span ? r.walk.span : r.walk.dense;
+    if (f->rows) {
+        r.row = f->row + box->dim[0].lo;
+        r.row_stride = (uint64_t)f->stride[0] * f->element;
+        r.total *= (uint64_t)plim__range_len(box->dim[0]);
+    }
     r.step = piece_step(io, &r);
     submit(io, &r);
 }

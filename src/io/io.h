@@ -11,6 +11,9 @@
  *   RUNS  contiguous runs are collected through a bounce buffer of the thread and lie dense, in the file's dimension order.
  * A write is SPAN only when the box has no gaps.
  *
+ * Picked rows. A file with `rows` set has more rows than the array that is read from it: index i of dimension 0 stands for row[i] of the file, whatever
+ * that is when the read begins. Boxes of it are RUNS.
+ *
  * Writes need not be aligned. Blocks of 4096 bytes that a box covers only partly wait in an edge cache until other boxes complete them; when
  * the cache is full the oldest is read, merged and written. plim__io_flush does that for all that are left. No block is ever
  * lost or written twice at once. Until then a file's descriptor stays open and its path valid. A read of a box that was written, and waited for, sees
@@ -49,6 +52,8 @@ typedef struct plim__io_file {
     uint64_t limit;   /* bytes that the file must have */
     uint32_t element; /* bytes of one */
     plim_shape shape;
+    uint64_t rows;      /* that the file has, where they are picked; 0: it has the array's */
+    const int64_t *row; /* picked: which, one for each index of dimension 0; each below `rows` */
     int64_t stride[PLIM_MAX_RANK]; /* in elements; >= 0; a permutation of dense strides (extent-1 dimensions may have any) */
 } plim__io_file;
 

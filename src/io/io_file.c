@@ -12,7 +12,9 @@
 static plim_status find_limit(plim__io_file *f, plim_error *err)
 {
     uint64_t n;
-    PLIM_TRY(plim_shape_count(&n, &f->shape, err));
+    plim_shape whole = f->shape;
+    if (f->rows) whole.dim[0] = (int64_t)f->rows;
+    PLIM_TRY(plim_shape_count(&n, &whole, err));
     if (!plim__mul(&n, n, f->element) || !plim__add(&f->limit, n, f->offset) || f->limit > INT64_MAX - PLIM__IO_ALIGN)
         return plim__fail_at(err, PLIM_E_OVERFLOW, f->path, "'%.300s': the array would end beyond 2^63 bytes", f->path);
     return PLIM_OK;

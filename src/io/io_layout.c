@@ -42,11 +42,19 @@ void plim__io_walk_of(const plim__io_file *f, const plim__region *box, plim__io_
     for (uint32_t k = 0; k < w->rank; k++) w->dense *= w->count[k];
 }
 
+void plim__io_walk_row(const plim__io_file *f, const plim__region *box, plim__io_walk *w)
+{
+    plim__region row = *box;
+    row.dim[0] = (plim__range){0, plim__range_len(box->dim[0]) > 0 ? 1 : 0};
+    plim__io_walk_of(f, &row, w);
+}
+
 uint64_t plim__io_run_count(const plim__io_file *f, const plim__region *box)
 {
     plim__io_walk w;
-    plim__io_walk_of(f, box, &w);
-    return w.run ? w.dense / w.run : 0;
+    if (f->rows) plim__io_walk_row(f, box, &w);
+    else plim__io_walk_of(f, box, &w);
+    return w.run ? w.dense / w.run * (f->rows ? (uint64_t)plim__range_len(box->dim[0]) : 1) : 0;
 }
 
 /* A span with gaps saves a copy but costs memory and reading: at most an eighth of either. `bytes` is min(span, 9/8 dense) whichever way
@@ -57,9 +65,9 @@ void plim__io_layout_of(const plim__io_file *f, const plim__region *box, bool wr
     plim__io_walk w;
     uint32_t order[PLIM_MAX_RANK];
     plim__io_walk_of(f, box, &w);
-    const uint64_t room = write ? w.dense : w.dense + w.dense / 8;
+    const uint64_t room = write || f->rows ? w.dense : w.dense + w.dense / 8;
     const bool aligned = f->offset % f->element == 0;
-    *out = (plim__io_layout){.span = w.span <= room && aligned};
+    *out = (plim__io_layout){.span = w.span <= room && aligned && !f->rows};
     if (w.dense > 0) out->bytes = plim__round_up(w.span < room ? w.span : room, PLIM__IO_ALIGN) + PLIM__IO_ALIGN;
 
     const uint32_t n = order_dims(f, order);

@@ -23,6 +23,9 @@ typedef struct plim__io_walk {
 /** `box` lies inside f->shape, whose bytes have been checked to fit 63 bits. */
 void plim__io_walk_of(const plim__io_file *f, const plim__region *box, plim__io_walk *out);
 
+/** The same for the box's part of row 0, where rows are picked. */
+void plim__io_walk_row(const plim__io_file *f, const plim__region *box, plim__io_walk *out);
+
 /** Where a walk stands. */
 typedef struct plim__io_cursor {
     uint64_t at[PLIM_MAX_RANK];

@@ -28,6 +28,16 @@ bool plim__cpu_has_v3(void)
 #endif
 }
 
+bool plim__cpu_has_v4(void)
+{
+#if defined(__x86_64__)
+    return plim__cpu_has_v3() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#else
+    return false;
+#endif
+}
+
 plim__convert_loop plim__convert_find(plim_dtype dst, plim_dtype src)
 {
     PLIM_ASSERT(dst < PLIM_DTYPE_COUNT && src < PLIM_DTYPE_COUNT);

@@ -12,6 +12,8 @@ plim__convert_loop plim__convert_find(plim_dtype dst, plim_dtype src);
 
 /** This CPU runs what was compiled for x86-64-v3 (AVX2, FMA, F16C, BMI2). False on other architectures. */
 bool plim__cpu_has_v3(void);
+/** The same for x86-64-v4 (AVX-512 F, BW, CD, DQ, VL). */
+bool plim__cpu_has_v4(void);
 /** Of what was compiled twice, `name`_base and `name`_v3, that which this CPU runs best. */
 #ifdef PLIM_KERNELS_V3
 #define PLIM__BEST(name) (plim__cpu_has_v3() ? name##_v3 : name##_base)

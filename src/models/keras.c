@@ -108,11 +108,11 @@ static plim_status member_text(const source *s, const plim__zip *z, const char *
 static plim_status weights_member(const source *s, const plim__zip *z, plim__zip_member *m, plim_error *err)
 {
     plim__zip_member other;
-    const plim_status status = plim__zip_find(m, z, "model.weights.h5", "", NULL);
+    const plim_status status = plim__zip_find(m, z, PLIM__KERAS_WEIGHTS_MEMBER, "", NULL);
     if (status == PLIM_E_INVALID && plim__zip_find(&other, z, "model.weights.npz", "", NULL) == PLIM_OK)
         return plim__fail_at(err, PLIM_E_UNSUPPORTED, s->path, "'%.80s': its weights are an .npz; load the model with Keras and save it again",
                              s->path);
-    if (status != PLIM_OK) return plim__zip_find(m, z, "model.weights.h5", "", err); /* once more, for the message */
+    if (status != PLIM_OK) return plim__zip_find(m, z, PLIM__KERAS_WEIGHTS_MEMBER, "", err); /* once more, for the message */
     if (m->deflated)
         return plim__fail_at(err, PLIM_E_UNSUPPORTED, s->path,
                              "'%.80s': member 'model.weights.h5' is compressed, so weights cannot be read where they are; load the model with Keras "
@@ -137,6 +137,7 @@ static void read_version(const source *s, const plim__zip *z, const plim__alloc 
 
 static plim_status read_archive(plim__keras *k, const source *s, plim_error *err)
 {
+    k->model->form = PLIM__MODEL_KERAS;
     const plim__zip z = {.os = s->os, .fd = s->fd, .bytes = s->stat.size, .path = s->path};
     plim__zip_member m;
     plim__json root = {0};
@@ -161,6 +162,7 @@ done:
 
 static plim_status read_hdf5(plim__keras *k, const source *s, plim_error *err)
 {
+    k->model->form = PLIM__MODEL_HDF5;
     plim__hdf5 *h = NULL;
     plim__json root = {0};
     char *text = NULL, *version = NULL;
@@ -187,6 +189,7 @@ done:
 
 static plim_status read_json(plim__keras *k, const source *s, plim_error *err)
 {
+    k->model->form = PLIM__MODEL_JSON;
     plim__json root = {0};
     char *text = NULL;
     plim_status status;
@@ -221,7 +224,7 @@ plim_status plim__keras_read_from(plim__model **out, const plim__os *os, const c
     plim__keras k = {.options = options ? options : &none, .alloc = alloc, .path = path};
     k.training = k.options->training;
     PLIM_TRY(source_open(&s, os, path, err));
-    plim_status status = plim__model_new(&k.model, alloc, err);
+    plim_status status = plim__model_new(&k.model, options, alloc, err);
     if (status == PLIM_OK) {
         k.graph = k.model->graph;
         status = read_any(&k, &s, err);

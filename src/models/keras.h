@@ -5,6 +5,7 @@
  *   keras_layer.c       what every layer needs: inputs, parameters, options; and the table of layers
  *   keras_init.c        initializers
  *   keras_weights.c     finds each parameter's data in the HDF5 file, when the graph is done
+ *   keras_save.c        a copy of the file with other data
  *   keras_<family>.c    the layers themselves
  *
  * Images. Keras keeps channels in the last dimension, the rows of convolutions and pools want them in dimension 1. A tensor carries a note
@@ -19,6 +20,7 @@
 #include "models/model.h"
 #include "ops/layers.h"
 
+#define PLIM__KERAS_WEIGHTS_MEMBER "model.weights.h5" /* of an archive */
 #define PLIM__KERAS_WEIGHTS 8  /* most that one layer has */
 #define PLIM__KERAS_CALLS 50000 /* layers that are called, counted each time: nested models could make that grow without bound */
 #define PLIM__KERAS_DEPTH 24   /* models inside models */

@@ -5,6 +5,7 @@
  * .h5              model_weights/<layer> has an attribute weight_names: datasets inside, trainable ones first. A nested model counts as one layer:
  *                  what is trained of all its layers, then all the rest. A list that is too long is cut into weight_names0, weight_names1, ... */
 #include "core/size.h"
+#include "formats/array_file.h"
 #include "models/keras.h"
 
 #include <ctype.h>
@@ -23,9 +24,7 @@ typedef struct binder {
 static plim_status bind(const binder *b, const plim__keras_layer *l, const plim__keras_weight *w, const char *object, plim_error *err)
 {
     if (w->param == PLIM__NONE) return PLIM_OK;
-    plim_graph *g = b->k->graph;
-    plim__param *p = &b->k->model->param[w->param];
-    const plim__value *v = &g->value[p->value];
+    const plim__value *v = &b->k->graph->value[b->k->model->param[w->param].value];
     plim__hdf5_array a;
     char have[80], want[80];
     PLIM_TRY(plim__hdf5_array_find(b->h, object, &a, err));
@@ -33,21 +32,11 @@ static plim_status bind(const binder *b, const plim__keras_layer *l, const plim_
         return plim__fail_at(err, PLIM_E_SHAPE, b->k->path, "'%.80s': '%.100s' is %s%s, and layer '%.60s' needs %s%s", b->k->path, object,
                              plim_dtype_name(a.dtype), plim_shape_format(have, sizeof have, &a.shape), l->path, plim_dtype_name(v->dtype),
                              plim_shape_format(want, sizeof want, &v->shape));
-    plim__source *s = &g->source[v->source];
-    char *path = plim__strdup(&g->alloc, b->k->path, err);
-    if (!path) return PLIM_E_NOMEM;
-    plim__free(&g->alloc, s->path);
-    *s = (plim__source){.path = path,
-                        .offset = a.offset,
-                        .swap = a.swap,
-                        .file_bytes = b->file->size,
-                        .inode = b->file->inode,
-                        .device = b->file->device,
-                        .mtime_ns = b->file->mtime_ns};
+    plim__source s = {.path = (char *)(uintptr_t)b->k->path, .offset = a.offset, .swap = a.swap};
+    plim__source_identify(&s, b->file);
     int64_t stride = 1;
-    for (uint32_t d = v->shape.rank; d-- > 0; stride *= v->shape.dim[d]) s->stride[d] = stride; /* a checked count bounds it */
-    p->init = PLIM__INIT_FILE;
-    return PLIM_OK;
+    for (uint32_t d = v->shape.rank; d-- > 0; stride *= v->shape.dim[d]) s.stride[d] = stride; /* a checked count bounds it */
+    return plim__model_bind(b->k->model, w->param, &s, err);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- .keras */

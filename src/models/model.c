@@ -2,16 +2,18 @@
  * number of the current layer, so that every node knows whose it is. */
 #include "models/model.h"
 #include "formats/array_file.h"
+#include "ops/ops.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
-plim_status plim__model_new(plim__model **out, plim__alloc alloc, plim_error *err)
+plim_status plim__model_new(plim__model **out, const plim__model_options *options, plim__alloc alloc, plim_error *err)
 {
     *out = NULL;
     plim__model *m = plim__new(&alloc, 1, sizeof *m, err);
     if (!m) return PLIM_E_NOMEM;
+    m->options = options;
     m->seed = PLIM__NONE;
     plim_status status = plim__graph_new(&m->graph, alloc, err);
     if (status == PLIM_OK) status = plim__model_layer(m, "", "", err);
@@ -32,6 +34,7 @@ void plim__model_free(plim__model **mp)
     plim__free(&a, m->layer);
     plim__free(&a, m->input);
     plim__free(&a, m->output);
+    for (uint32_t i = 0; i < m->n_params; i++) plim__free(&a, m->param[i].home.path);
     plim__free(&a, m->param);
     plim__graph_free(&m->graph);
     plim__free(&a, m);
@@ -70,16 +73,25 @@ plim_status plim__model_unbound(plim__model *m, const char *name, plim_dtype dty
     return plim__graph_file(m->graph, name, dtype, shape, &source, v, err);
 }
 
+static plim_dtype type_given(const plim__model *m, const char *name, plim_dtype otherwise)
+{
+    for (uint32_t i = 0; m->options && i < m->options->n_types; i++) {
+        const plim__input_type *t = &m->options->type[i];
+        if (strcmp(t->name, name) == 0 || (!t->name[0] && m->n_inputs == 0)) return t->dtype;
+    }
+    return otherwise;
+}
+
 plim_status plim__model_input(plim__model *m, const char *name, plim_dtype dtype, const plim_shape *shape, int32_t batch_axis, uint32_t *v,
                               plim_error *err)
 {
     PLIM_FAIL_IF(batch_axis >= (int32_t)shape->rank, err, PLIM_E_INVALID, "input '%.60s' has no dimension %d to be its batch", name, batch_axis);
     PLIM_TRY(plim__grow(&m->graph->alloc, (void **)&m->input, &m->cap_inputs, m->n_inputs + 1, sizeof *m->input, err));
-    PLIM_TRY(plim__model_unbound(m, name, dtype, shape, v, err));
+    PLIM_TRY(plim__model_unbound(m, name, type_given(m, name, dtype), shape, v, err));
     plim__port *p = &m->input[m->n_inputs++];
     *p = (plim__port){.value = *v, .batch_axis = batch_axis};
     copy_name(p->name, sizeof p->name, name);
-    return PLIM_OK;
+    return plim__op_cast(m->graph, *v, dtype, v, err);
 }
 
 plim_status plim__model_output(plim__model *m, const char *name, uint32_t v, int32_t batch_axis, plim_error *err)
@@ -96,17 +108,59 @@ plim_status plim__model_param(plim__model *m, plim__param *param, plim_dtype dty
                               plim_error *err)
 {
     PLIM_TRY(plim__grow(&m->graph->alloc, (void **)&m->param, &m->cap_params, m->n_params + 1, sizeof *m->param, err));
-    PLIM_TRY(source ? plim__graph_file(m->graph, param->name, dtype, shape, source, v, err) : plim__model_unbound(m, param->name, dtype, shape, v, err));
+    PLIM_TRY(plim__model_unbound(m, param->name, dtype, shape, v, err));
+    plim__model_stays(m, *v, PLIM__STAY_MAY);
     param->value = *v;
     param->layer = m->graph->tag;
     param->update = PLIM__NONE;
+    param->home = (plim__source){0};
     m->param[m->n_params++] = *param;
+    return source ? plim__model_bind(m, m->n_params - 1, source, err) : PLIM_OK;
+}
+
+plim_status plim__model_bind(plim__model *m, uint32_t param, const plim__source *source, plim_error *err)
+{
+    plim__param *p = &m->param[param];
+    plim__source *bound = &m->graph->source[m->graph->value[p->value].source];
+    const plim__alloc *a = &m->graph->alloc;
+    char *path = plim__strdup(a, source->path, err), *home = path ? plim__strdup(a, source->path, err) : NULL;
+    if (!home) {
+        plim__free(a, path);
+        return PLIM_E_NOMEM;
+    }
+    plim__free(a, bound->path);
+    plim__free(a, p->home.path);
+    p->home = *source;
+    plim__source_rebind(bound, source, path);
+    p->home.path = home;
+    p->init = PLIM__INIT_FILE;
+    return PLIM_OK;
+}
+
+const plim_shape *plim__param_shape(const plim__model *m, const plim__param *p)
+{
+    return p->form.kind == PLIM__FORM_PLAIN ? &m->graph->value[p->value].shape : &p->form.plain;
+}
+
+uint64_t plim__param_bytes(const plim__model *m, const plim__param *p)
+{
+    uint64_t bytes = 0; /* what memory has is no less, and fits */
+    (void)plim_shape_bytes(&bytes, plim__param_shape(m, p), m->graph->value[p->value].dtype, NULL);
+    return bytes;
+}
+
+void plim__model_stays(plim__model *m, uint32_t v, plim__stay stay) { m->graph->source[m->graph->value[v].source].stay = stay; }
+
+plim_status plim__model_setting(plim__model *m, const char *name, plim_dtype dtype, uint32_t *v, plim_error *err)
+{
+    PLIM_TRY(plim__model_unbound(m, name, dtype, &(plim_shape){0}, v, err));
+    plim__model_stays(m, *v, PLIM__STAY_MEMORY);
     return PLIM_OK;
 }
 
 plim_status plim__model_seed(plim__model *m, uint32_t *v, plim_error *err)
 {
-    if (m->seed == PLIM__NONE) PLIM_TRY(plim__model_unbound(m, "seed", PLIM_U64, &(plim_shape){0}, &m->seed, err));
+    if (m->seed == PLIM__NONE) PLIM_TRY(plim__model_setting(m, "seed", PLIM_U64, &m->seed, err));
     *v = m->seed;
     return PLIM_OK;
 }
@@ -133,6 +187,15 @@ static bool looks_like_onnx(const uint8_t *head, size_t n)
     return memchr(tags, head[0], sizeof tags) != NULL;
 }
 
+typedef plim_status reader(plim__model **out, const char *path, const plim__model_options *options, plim__alloc alloc, plim_error *err);
+
+static plim_status read_with(reader *read, plim__model **out, const char *path, const plim__model_options *options, plim__alloc alloc, plim_error *err)
+{
+    PLIM_TRY(read(out, path, options, alloc, err));
+    (*out)->options = NULL;
+    return PLIM_OK;
+}
+
 plim_status plim__model_read(plim__model **out, const char *path, const plim__model_options *options, plim__alloc alloc, plim_error *err)
 {
     const plim__os *os = &plim__os_linux;
@@ -146,8 +209,8 @@ plim_status plim__model_read(plim__model **out, const char *path, const plim__mo
     os->close(os->self, fd);
     if (n < 0) return plim__os_fail((int)n, "read", path, 0, err);
     if (n == 0) return plim__array_fail(err, PLIM_E_FORMAT, path, 0, "an empty file is no model");
-    if (looks_like_keras(head, (size_t)n)) return plim__keras_read(out, path, options, alloc, err);
-    if (looks_like_onnx(head, (size_t)n)) return plim__onnx_read(out, path, options, alloc, err);
+    if (looks_like_keras(head, (size_t)n)) return read_with(plim__keras_read, out, path, options, alloc, err);
+    if (looks_like_onnx(head, (size_t)n)) return read_with(plim__onnx_read, out, path, options, alloc, err);
     return plim__array_fail(err, PLIM_E_FORMAT, path, 0, "neither an ONNX model nor one of Keras (.keras, .h5, JSON): it begins with '%s'",
                             plim__array_quote(shown, sizeof shown, head, (uint64_t)n));
 }

@@ -4,6 +4,7 @@
 #define PLIM_MODELS_MODEL_H
 
 #include "graph/graph.h"
+#include "models/weight_form.h"
 
 #define PLIM__MODEL_NAME 96
 
@@ -16,9 +17,12 @@ typedef struct plim__layer {
 /** An input or output of the model. */
 typedef struct plim__port {
     char name[PLIM__MODEL_NAME];
-    uint32_t value;
+    uint32_t value;     /* of an input: what is read, before any conversion */
     int32_t batch_axis; /* the dimension that counts samples; -1: none does */
 } plim__port;
+
+/** What the model was read from: what a trained copy of it can be saved as. */
+typedef enum plim__model_form { PLIM__MODEL_MADE, PLIM__MODEL_ONNX, PLIM__MODEL_KERAS, PLIM__MODEL_HDF5, PLIM__MODEL_JSON } plim__model_form;
 
 /** How a parameter without data is to be made. */
 typedef enum plim__init { PLIM__INIT_FILE, PLIM__INIT_ZEROS, PLIM__INIT_ONES, PLIM__INIT_GLOROT_UNIFORM, PLIM__INIT_UNIFORM, PLIM__INIT_NORMAL } plim__init;
@@ -30,18 +34,10 @@ typedef struct plim__param {
     bool trainable;      /* false: running statistics and the like */
     plim__init init;
     double init_scale;   /* UNIFORM, GLOROT_UNIFORM: [-scale, scale), worked out by the reader; NORMAL: the standard deviation */
+    plim__weight_form form; /* how the value has what the file has */
     uint32_t update;     /* the value that takes its place after a training step (running statistics); PLIM__NONE */
+    plim__source home;   /* where the model's own file has its data, whatever its value is bound to later; path is owned here, NULL: nowhere */
 } plim__param;
-
-typedef struct plim__model {
-    plim_graph *graph; /* owned */
-    char name[PLIM__MODEL_NAME];
-    plim__layer *layer; uint32_t n_layers, cap_layers;
-    plim__port *input;  uint32_t n_inputs, cap_inputs;
-    plim__port *output; uint32_t n_outputs, cap_outputs;
-    plim__param *param; uint32_t n_params, cap_params;
-    uint32_t seed;      /* the input (u64 scalar) that random numbers come from; PLIM__NONE: there are none */
-} plim__model;
 
 /** A symbolic dimension that the user binds: --dim NAME=VALUE. */
 typedef struct plim__dim_binding {
@@ -49,25 +45,57 @@ typedef struct plim__dim_binding {
     int64_t value;
 } plim__dim_binding;
 
+/** An input whose data have another type than the model wants: they are converted as they come. */
+typedef struct plim__input_type {
+    const char *name; /* "": the first input */
+    plim_dtype dtype;
+} plim__input_type;
+
 typedef struct plim__model_options {
+    const plim__input_type *type;
+    uint32_t n_types;
     int64_t batch;                /* 0: as the file says, 1 where it does not */
     const plim__dim_binding *dim; /* by name */
     uint32_t n_dims;
     bool training;                /* batch statistics, dropout */
 } plim__model_options;
 
+typedef struct plim__model {
+    plim_graph *graph; /* owned */
+    char name[PLIM__MODEL_NAME];
+    plim__model_form form;
+    plim__layer *layer; uint32_t n_layers, cap_layers;
+    plim__port *input;  uint32_t n_inputs, cap_inputs;
+    plim__port *output; uint32_t n_outputs, cap_outputs;
+    plim__param *param; uint32_t n_params, cap_params;
+    const plim__model_options *options; /* while it is read; NULL afterwards */
+    uint32_t seed;      /* the input (u64 scalar) that random numbers come from; PLIM__NONE: there are none */
+} plim__model;
+
 /* ---- model.c */
-plim_status plim__model_new(plim__model **out, plim__alloc alloc, plim_error *err);
+/** @param options  what the reader was given; must last until it is done. NULL: nothing special */
+plim_status plim__model_new(plim__model **out, const plim__model_options *options, plim__alloc alloc, plim_error *err);
 void plim__model_free(plim__model **m);
 /** Starts a layer: the nodes made from now on belong to it. */
 plim_status plim__model_layer(plim__model *m, const char *name, const char *kind, plim_error *err);
+/** @param v  the input as the model wants it: converted where options.type says that the data are of another type */
 plim_status plim__model_input(plim__model *m, const char *name, plim_dtype dtype, const plim_shape *shape, int32_t batch_axis, uint32_t *v, plim_error *err);
 plim_status plim__model_output(plim__model *m, const char *name, uint32_t v, int32_t batch_axis, plim_error *err);
-/** Adds a parameter of the current layer. `param->value`, `layer` and `update` are set here. @param source  NULL: not bound */
+/** Adds a parameter of the current layer. `param->value`, `layer`, `update` and `home` are set here. @param source  NULL: not bound */
 plim_status plim__model_param(plim__model *m, plim__param *param, plim_dtype dtype, const plim_shape *shape, const plim__source *source, uint32_t *v,
                               plim_error *err);
+/** The parameter's data is in the model's own file, at `source` (its path is copied): from now on its value's source and its home. */
+plim_status plim__model_bind(plim__model *m, uint32_t param, const plim__source *source, plim_error *err);
+/** The shape that a parameter has in files, whatever its form in memory. */
+const plim_shape *plim__param_shape(const plim__model *m, const plim__param *p);
+/** Its bytes there. */
+uint64_t plim__param_bytes(const plim__model *m, const plim__param *p);
 /** A value that is bound to a file later, if at all: enough for a plan. */
 plim_status plim__model_unbound(plim__model *m, const char *name, plim_dtype dtype, const plim_shape *shape, uint32_t *v, plim_error *err);
+/** How an input stays between runs; at first in its file. */
+void plim__model_stays(plim__model *m, uint32_t v, plim__stay stay);
+/** A single number that is set in memory before each run. */
+plim_status plim__model_setting(plim__model *m, const char *name, plim_dtype dtype, uint32_t *v, plim_error *err);
 /** The input that random numbers come from, made when first asked for. */
 plim_status plim__model_seed(plim__model *m, uint32_t *v, plim_error *err);
 

@@ -105,7 +105,7 @@ static void rename_all(const uint32_t *map, plim__model *m, plim__train_graph *t
         rename_value(map, &m->param[i].update);
     }
     rename_value(map, &m->seed);
-    uint32_t *const of_training[] = {&t->target, &t->rate, &t->step, &t->loss};
+    uint32_t *const of_training[] = {&t->target, &t->rate, &t->step, &t->loss, &t->accuracy};
     for (uint32_t i = 0; i < sizeof of_training / sizeof *of_training; i++) rename_value(map, of_training[i]);
     for (uint32_t i = 0; i < t->n_trained; i++) {
         rename_value(map, &t->trained[i].gradient);

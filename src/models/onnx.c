@@ -540,7 +540,8 @@ plim_status plim__onnx_read_from(plim__model **out, const plim__os *os, const ch
     if (!x.wire) return PLIM_E_NOMEM;
     x.wire->fd = -1;
     PLIM_TRY_DONE(open_file(&x, os, path, err));
-    PLIM_TRY_DONE(plim__model_new(&x.model, alloc, err));
+    PLIM_TRY_DONE(plim__model_new(&x.model, options, alloc, err));
+    x.model->form = PLIM__MODEL_ONNX;
     PLIM_TRY_DONE(build(&x, err));
     *out = x.model;
     x.model = NULL;

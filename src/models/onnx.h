@@ -4,6 +4,7 @@
  *   onnx_proto.c   file to structs: nodes, attributes, tensors by their place in the file
  *   onnx_tensor.c  a tensor's data: its source, or its value
  *   onnx.c         dimensions, order of the nodes, names to values, parameters
+ *   onnx_save.c    a copy of the file with other data
  *   onnx_fold.c    what is known while reading, computed by the ops' own kernels
  *   onnx_ops.c     the table: op_type to a lowering function; attributes and operands for it
  *   onnx_math.c, onnx_shape.c, onnx_reduce.c, onnx_conv.c, onnx_norm.c   the lowering functions
@@ -141,6 +142,8 @@ plim_status plim__onnx_dtype(int64_t type, plim_dtype *out, plim_error *err);
 /** Where the tensor's data lies, with its identity and strides; source->path is in the arena.
  *  PLIM_E_UNSUPPORTED where it lies nowhere as an array. */
 plim_status plim__onnx_source(plim__onnx *x, const plim__onnx_tensor *t, plim__source *source, plim_error *err);
+/** Is the location of external data a relative path of names: nothing that leads out of the model's folder. */
+bool plim__onnx_stays_inside(const char *location);
 /** Reads the tensor's value. */
 plim_status plim__onnx_load(plim__onnx *x, const plim__onnx_tensor *t, const plim__onnx_host **out, plim_error *err);
 /** An empty value to be filled. */

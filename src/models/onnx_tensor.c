@@ -65,8 +65,7 @@ static bool is_array(uint32_t field, plim_dtype dtype)
 
 /* -------------------------------------------------------------------------------------------------- external data */
 
-/* A relative path of names: nothing that leads out of the model's folder. */
-static bool stays_inside(const char *location)
+bool plim__onnx_stays_inside(const char *location)
 {
     if (location[0] == 0 || location[0] == '/') return false;
     for (const char *p = location; p;) {
@@ -134,7 +133,7 @@ static plim_status external_source(plim__onnx *x, const plim__onnx_tensor *t, ui
     uint64_t length = bytes;
     if (!t->location) return TENSOR_FAIL(x, t, PLIM_E_FORMAT, "external data without a location");
     plim__array_quote(shown, sizeof shown, (const uint8_t *)t->location, strlen(t->location));
-    if (!stays_inside(t->location)) return TENSOR_FAIL(x, t, PLIM_E_FORMAT, "external file '%s' is not inside the model's folder", shown);
+    if (!plim__onnx_stays_inside(t->location)) return TENSOR_FAIL(x, t, PLIM_E_FORMAT, "external file '%s' is not inside the model's folder", shown);
     if (t->ext_offset) PLIM_TRY(decimal(x, t, "offset", t->ext_offset, &s->offset, err));
     if (t->ext_length) PLIM_TRY(decimal(x, t, "length", t->ext_length, &length, err));
     if (length != bytes)

@@ -1,10 +1,42 @@
 #include "models/training.h"
 #include "ops/autodiff.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---------------------------------------------------------------------------------------------------- names */
+
+/* "beta1=0.8,eps=1e-7" */
+static plim_status take_parameters(plim__optimizer *o, const char *text, plim_error *err)
+{
+    const struct {
+        const char *key;
+        double *to;
+        bool there;
+    } known[] = {
+        {"momentum", &o->beta1, o->kind == PLIM__MOMENTUM || o->kind == PLIM__NESTEROV},
+        {"rho", &o->beta1, o->kind == PLIM__RMSPROP},
+        {"beta1", &o->beta1, o->kind == PLIM__ADAM || o->kind == PLIM__ADAMW},
+        {"beta2", &o->beta2, o->kind == PLIM__ADAM || o->kind == PLIM__ADAMW},
+        {"eps", &o->eps, o->kind == PLIM__ADAM || o->kind == PLIM__ADAMW || o->kind == PLIM__RMSPROP},
+        {"decay", &o->decay, true},
+    };
+    while (*text) {
+        const size_t n = strcspn(text, "="), end = strcspn(text, ",");
+        double *to = NULL;
+        for (size_t i = 0; i < sizeof known / sizeof *known && n < end; i++)
+            if (known[i].there && strlen(known[i].key) == n && memcmp(text, known[i].key, n) == 0) to = known[i].to;
+        PLIM_FAIL_IF(!to, err, PLIM_E_INVALID, "'%.*s' is no parameter of this optimizer", (int)(end < 40 ? end : 40), text);
+        char *stop;
+        *to = strtod(text + n + 1, &stop);
+        PLIM_FAIL_IF(stop != text + end || stop == text + n + 1 || !isfinite(*to), err, PLIM_E_INVALID, "'%.*s' is no number for %.*s",
+                     (int)(end - n - 1 < 40 ? end - n - 1 : 40), text + n + 1, (int)n, text);
+        text += end + (text[end] == ',');
+    }
+    return PLIM_OK;
+}
 
 plim_status plim__optimizer_named(plim__optimizer *out, const char *name, plim_error *err)
 {
@@ -19,10 +51,11 @@ plim_status plim__optimizer_named(plim__optimizer *out, const char *name, plim_e
         {"adamw", {PLIM__ADAMW, 0.9, 0.999, 1e-8, 0.01}},
         {"rmsprop", {PLIM__RMSPROP, 0.9, 0, 1e-8, 0}},
     };
+    const size_t n = strcspn(name, ":");
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcmp(name, known[i].name) == 0) {
+        if (strlen(known[i].name) == n && memcmp(name, known[i].name, n) == 0) {
             *out = known[i].how;
-            return PLIM_OK;
+            return name[n] ? take_parameters(out, name + n + 1, err) : PLIM_OK;
         }
     return plim__fail(err, PLIM_E_INVALID, "no optimizer '%.40s': there are sgd, momentum, nesterov, adam, adamw, rmsprop", name);
 }
@@ -42,7 +75,27 @@ plim_status plim__loss_named(plim__loss *out, const char *name, plim_error *err)
 
 static bool is_sparse(plim__loss l) { return l == PLIM__LOSS_SPARSE || l == PLIM__LOSS_SPARSE_LOGITS; }
 
-static plim_status add_loss(plim__train_graph *t, plim__model *m, plim__loss loss, plim_error *err)
+/* One of several classes is right: losses over classes, and numbers per class that look like a choice. */
+static bool has_classes(plim__loss l, const plim_shape *y)
+{
+    return y->rank >= 2 && y->dim[y->rank - 1] > 1 && l != PLIM__LOSS_MAE && l != PLIM__LOSS_BINARY && l != PLIM__LOSS_BINARY_LOGITS;
+}
+
+static plim_status add_accuracy(plim__train_graph *t, plim__model *m, uint32_t y, uint32_t target, uint32_t axis, plim_error *err)
+{
+    plim_graph *g = m->graph;
+    uint32_t in[2] = {y, target}, equal;
+    PLIM_TRY(plim__op_argreduce(g, true, y, 1u << axis, false, &in[0], err));
+    if (g->value[target].shape.rank == g->value[y].shape.rank) PLIM_TRY(plim__op_argreduce(g, true, target, 1u << axis, false, &in[1], err));
+    PLIM_TRY(plim__op_elementwise(g, PLIM__EW_EQUAL, PLIM_I64, PLIM_F32, in, 2, &equal, err));
+    double count = 1;
+    for (uint32_t d = 0; d < g->value[equal].shape.rank; d++) count *= (double)g->value[equal].shape.dim[d];
+    PLIM_TRY(plim__op_reduce(g, PLIM__REDUCE_SUM, equal, (1u << g->value[equal].shape.rank) - 1, false, PLIM_F32, &t->accuracy, err));
+    PLIM_TRY(plim__op_float_const(g, PLIM__EW_DIV, t->accuracy, count, &t->accuracy, err));
+    return plim__graph_output(g, t->accuracy, "accuracy", NULL, err);
+}
+
+static plim_status add_loss(plim__train_graph *t, plim__model *m, const plim__training *how, plim_error *err)
 {
     PLIM_FAIL_IF(m->n_outputs == 0, err, PLIM_E_INVALID, "the model has no output that could be trained");
     const uint32_t y = m->output[0].value;
@@ -50,10 +103,15 @@ static plim_status add_loss(plim__train_graph *t, plim__model *m, plim__loss los
     PLIM_FAIL_IF(shape.rank == 0, err, PLIM_E_SHAPE, "output '%s' is a single number: there are no samples to train on", m->output[0].name);
     const uint32_t axis = shape.rank > 1 ? shape.rank - 1 : 0;
     plim_shape target = shape;
-    if (is_sparse(loss)) target.rank--;
-    PLIM_TRY(plim__model_unbound(m, "target", is_sparse(loss) ? PLIM_I64 : m->graph->value[y].dtype, &target, &t->target, err));
+    if (is_sparse(how->loss)) target.rank--;
+    const plim_dtype wanted = is_sparse(how->loss) ? PLIM_I64 : m->graph->value[y].dtype;
+    uint32_t converted;
+    PLIM_TRY(plim__model_unbound(m, "target", how->target_typed ? how->target_dtype : wanted, &target, &t->target, err));
     PLIM_TRY(plim__model_layer(m, "loss", "Loss", err));
-    return plim__op_loss(m->graph, loss, y, t->target, axis, &t->loss, err);
+    PLIM_TRY(plim__op_cast(m->graph, t->target, wanted, &converted, err));
+    PLIM_TRY(plim__op_loss(m->graph, how->loss, y, converted, axis, &t->loss, err));
+    PLIM_TRY(plim__graph_output(m->graph, t->loss, "loss", NULL, err));
+    return has_classes(how->loss, &shape) ? add_accuracy(t, m, y, converted, axis, err) : PLIM_OK;
 }
 
 /* Which parameters are trained, and their gradients. */
@@ -80,7 +138,16 @@ static plim_status add_gradients(plim__train_graph *t, plim__model *m, plim_erro
     return status;
 }
 
-static plim_status add_update(plim__train_graph *t, plim__trained *p, plim__model *m, const plim__optimizer *how, plim_error *err)
+/* The rate, or no number where the loss is none: then the optimizer leaves everything as it is, and the step can be looked at. */
+static plim_status guard_rate(const plim__train_graph *t, plim_graph *g, uint32_t *rate, plim_error *err)
+{
+    uint32_t loss;
+    PLIM_TRY(plim__op_cast(g, t->loss, PLIM_F32, &loss, err));
+    PLIM_TRY(plim__op_float_const(g, PLIM__EW_MUL, loss, 0, &loss, err));
+    return plim__op_float2(g, PLIM__EW_ADD, t->rate, loss, rate, err);
+}
+
+static plim_status add_update(plim__train_graph *t, plim__trained *p, plim__model *m, const plim__optimizer *how, uint32_t rate, plim_error *err)
 {
     plim_graph *g = m->graph;
     const plim__param *param = &m->param[p->param];
@@ -91,9 +158,10 @@ static plim_status add_update(plim__train_graph *t, plim__trained *p, plim__mode
         snprintf(name, sizeof name, "%s (state %u)", param->name, k + 1);
         const plim_shape shape = g->value[param->value].shape;
         PLIM_TRY(plim__model_unbound(m, name, g->value[param->value].dtype, &shape, &p->state[k], err));
+        plim__model_stays(m, p->state[k], PLIM__STAY_MAY);
     }
     uint32_t out[PLIM__MAX_OUT];
-    PLIM_TRY(plim__op_optimize(g, how, param->value, p->gradient, t->rate, t->step, p->state, out, err));
+    PLIM_TRY(plim__op_optimize(g, how, param->value, p->gradient, rate, t->step, p->state, out, err));
     PLIM_TRY(plim__graph_state(g, param->value, out[0], err));
     for (uint32_t k = 0; k < n_states; k++) PLIM_TRY(plim__graph_state(g, p->state[k], out[k + 1], err));
     return PLIM_OK;
@@ -109,14 +177,14 @@ static plim_status add_other_updates(plim__model *m, plim_error *err)
 
 plim_status plim__model_train(plim__train_graph *out, plim__model *m, const plim__training *how, plim_error *err)
 {
-    const plim_shape scalar = {0};
-    *out = (plim__train_graph){0};
-    PLIM_TRY(add_loss(out, m, how->loss, err));
-    PLIM_TRY(plim__graph_output(m->graph, out->loss, "loss", NULL, err));
+    *out = (plim__train_graph){.accuracy = PLIM__NONE};
+    PLIM_TRY(add_loss(out, m, how, err));
     PLIM_TRY(add_gradients(out, m, err));
-    PLIM_TRY(plim__model_unbound(m, "learning rate", PLIM_F32, &scalar, &out->rate, err));
-    PLIM_TRY(plim__model_unbound(m, "step", PLIM_F32, &scalar, &out->step, err));
-    for (uint32_t i = 0; i < out->n_trained; i++) PLIM_TRY(add_update(out, &out->trained[i], m, &how->optimizer, err));
+    PLIM_TRY(plim__model_setting(m, "learning rate", PLIM_F32, &out->rate, err));
+    PLIM_TRY(plim__model_setting(m, "step", PLIM_F32, &out->step, err));
+    uint32_t rate;
+    PLIM_TRY(guard_rate(out, m->graph, &rate, err));
+    for (uint32_t i = 0; i < out->n_trained; i++) PLIM_TRY(add_update(out, &out->trained[i], m, &how->optimizer, rate, err));
     return add_other_updates(m, err);
 }
 

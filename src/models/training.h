@@ -8,6 +8,8 @@
 typedef struct plim__training {
     plim__loss loss;
     plim__optimizer optimizer;
+    bool target_typed;       /* the target's data are of this type, and converted where the loss wants another */
+    plim_dtype target_dtype;
 } plim__training;
 
 /** What a parameter has beside itself while it is trained. */
@@ -22,10 +24,12 @@ typedef struct plim__train_graph {
     uint32_t target;     /* input: what the first output should be */
     uint32_t rate, step; /* inputs: f32 scalars */
     uint32_t loss;       /* the graph's output 0, kept in memory */
+    uint32_t accuracy;   /* the share of samples whose largest output is the target's: output 1, f32; PLIM__NONE where that says nothing */
     plim__trained *trained; uint32_t n_trained; /* owned */
 } plim__train_graph;
 
-/** Optimizer by the name that people use ("sgd", "momentum", "nesterov", "adam", "adamw", "rmsprop") with its usual parameters. */
+/** Optimizer by the name that people use ("sgd", "momentum", "nesterov", "adam", "adamw", "rmsprop") with its usual parameters, or with others behind a
+ *  colon: "adam:beta1=0.8,eps=1e-7". */
 plim_status plim__optimizer_named(plim__optimizer *out, const char *name, plim_error *err);
 /** Loss by name: "mse", "mae", "bce", "bce-logits", "ce", "ce-logits", "sparse-ce", "sparse-ce-logits". */
 plim_status plim__loss_named(plim__loss *out, const char *name, plim_error *err);

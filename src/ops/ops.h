@@ -35,6 +35,9 @@
     X(CONV, conv)                         \
     X(CONV_DATA, conv_data)               \
     X(CONV_WEIGHTS, conv_weights)         \
+    X(CONV_BLOCKED, conv_blocked)         \
+    X(CONV_BLOCKED_DATA, conv_blocked_data) \
+    X(CONV_BLOCKED_WEIGHTS, conv_blocked_weights) \
     X(POOLING, pool)                      \
     X(POOLING_BACK, pool_back)            \
     X(SOFTMAX, softmax)                   \
@@ -161,6 +164,29 @@ plim_status plim__op_conv_data(plim_graph *g, uint32_t dy, uint32_t w, const pli
 /** The gradient with respect to w, of shape `w_shape`: a sum over N and space. */
 plim_status plim__op_conv_weights(plim_graph *g, uint32_t x, uint32_t dy, const plim__conv *conv, const plim_shape *w_shape, uint32_t *v, plim_error *err);
 
+/* ---- conv_blocked.c: the same in two dimensions of space, f32, on arrays [N, ceil(C/16), H, W, 16] whose last dimension is a block of 16 channels. Channels
+ *      beyond C are padding: harmless numbers, with weights of 0. A first layer's x may be plain, [N, C, H, W] with C < 16. Weights:
+ *          [ceil(O/16), ceil(C/groups/16), kh, kw, 16 (channel), 16 (output)]    groups only of whole blocks
+ *          [ceil(O/16), C, kh, kw, 16]                                          for a plain x
+ *          [ceil(C/16), kh, kw, 16]                                             depthwise: groups == C == O
+ *      Everything else is refused with PLIM_E_UNSUPPORTED: take plim__op_conv then. */
+typedef enum plim__blocked_activation { PLIM__BLOCKED_LINEAR, PLIM__BLOCKED_RELU } plim__blocked_activation;
+typedef struct plim__conv_blocked {
+    plim__conv conv;
+    int64_t channels, outputs; /* without padding */
+    plim__blocked_activation activation; /* of plim__op_conv_blocked alone */
+} plim__conv_blocked;
+/** activation(conv(x, w) + bias), blocked. @param bias  [ceil(O/16), 16], or PLIM__NONE */
+plim_status plim__op_conv_blocked(plim_graph *g, uint32_t x, uint32_t w, uint32_t bias, const plim__conv_blocked *conv, uint32_t *v, plim_error *err);
+/** The gradient with respect to a blocked x, or transposed convolution. @param x_shape  as a plain array: [N, C, H, W] */
+plim_status plim__op_conv_blocked_data(plim_graph *g, uint32_t dy, uint32_t w, const plim__conv_blocked *conv, const plim_shape *x_shape, uint32_t *v,
+                                       plim_error *err);
+/** The gradient with respect to w, exactly 0 in the padding. @param w_shape  as a plain array: [O, C/groups, kh, kw] */
+plim_status plim__op_conv_blocked_weights(plim_graph *g, uint32_t x, uint32_t dy, const plim__conv_blocked *conv, const plim_shape *w_shape, uint32_t *v,
+                                          plim_error *err);
+/** The shape of the weights; fails where the rows above would refuse the channels. */
+plim_status plim__conv_blocked_shape(plim_shape *w, const plim__conv_blocked *conv, bool plain_x, const int64_t kernel[2], plim_error *err);
+
 /* ---- pool.c: x [N, C, space...] */
 typedef struct plim__pool {
     bool average;      /* else the largest */
@@ -223,7 +249,7 @@ typedef struct plim__optimizer {
 } plim__optimizer;
 /** How many values of p's shape the optimizer keeps from step to step: 0 to 2. */
 uint32_t plim__optimizer_states(plim__optimizer_kind kind);
-/** @param rate  f32 scalar; @param step  f32 scalar, 1 in the first step (Adam's correction)
+/** @param rate  f32 scalar, NaN: everything stays as it is; @param step  f32 scalar, 1 in the first step (Adam's correction)
  *  @param state  as many as plim__optimizer_states says; @param out  the new p, then the new states */
 plim_status plim__op_optimize(plim_graph *g, const plim__optimizer *how, uint32_t p, uint32_t dp, uint32_t rate, uint32_t step, const uint32_t *state,
                               uint32_t out[PLIM__MAX_OUT], plim_error *err);

@@ -318,6 +318,34 @@ static plim_status check_spills(const plim_plan *plan, plim_error *err)
     return status;
 }
 
+/* I11: what lies in a slot of another pass lies in the one that its value has: its own, or that of the state whose place it takes. Only a node that may
+ * update in place makes it there, and no other node of its stage reads the state. */
+static plim_status check_foreign(const plim_plan *plan, const plim__pass *p, plim_error *err)
+{
+    const plim_graph *g = plan->graph;
+    uint32_t *replaces = index_states(plan, err);
+    plim_status status = replaces ? PLIM_OK : PLIM_E_NOMEM;
+    for (uint32_t i = 0; i < p->n_values && status == PLIM_OK; i++) {
+        const plim__pvalue *v = &p->value[i];
+        if (!v->foreign && !v->stored) continue;
+        const uint32_t state = replaces[v->value], in = v->producer == PLIM__NONE ? v->value : state == PLIM__NONE ? PLIM__NONE : g->state[state].in;
+        if (in == PLIM__NONE || plan->home[in].kind != PLIM__HOME_ARENA || (v->producer != PLIM__NONE && !plan->held[in]))
+            status = plim__fail(err, PLIM_E_PLAN, "I11: '%s' takes a place that is not there", g->value[v->value].name);
+        else if (v->foreign && v->slot != plan->home[in].slot)
+            status = plim__fail(err, PLIM_E_PLAN, "I11: '%s' lies in slot %u, its place is slot %u", g->value[v->value].name, v->slot, plan->home[in].slot);
+        if (status != PLIM_OK || v->producer == PLIM__NONE || v->stored) continue;
+        const plim__pnode *by = &p->node[v->producer];
+        if (!(plim__op_row_of(g->node[by->node].op)->flags & PLIM__OP_UPDATE))
+            status = plim__fail(err, PLIM_E_PLAN, "I11: node %u writes over what it reads", by->node);
+        for (uint32_t n = 0; n < p->n_nodes && status == PLIM_OK; n++)
+            for (uint32_t k = 0; k < g->node[p->node[n].node].n_in; k++)
+                if (n != v->producer && p->node[n].stage == by->stage && g->node[p->node[n].node].in[k] == in)
+                    status = plim__fail(err, PLIM_E_PLAN, "I11: node %u reads '%s' while it is overwritten", p->node[n].node, g->value[in].name);
+    }
+    plim__free(&plan->alloc, replaces);
+    return status;
+}
+
 /* The first, a middle and the last tile of the pass; where nothing is cut there is one. */
 static plim_status check_tiles(const plim_plan *plan, const plim__pass *p, plim_error *err)
 {
@@ -356,6 +384,8 @@ static plim_status check_outputs(const plim_plan *plan, plim_error *err)
         if (o->path && writes[o->value] != 1) status = plim__fail(err, PLIM_E_PLAN, "I8: output '%s' is written by %u steps", o->name, writes[o->value]);
         else if (!o->path && plan->home[o->value].kind != PLIM__HOME_ARENA) status = plim__fail(err, PLIM_E_PLAN, "I8: output '%s' is not kept", o->name);
     }
+    for (uint32_t q = 0; q < plan->n_passes; q++) /* made in the state's own place */
+        for (uint32_t i = 0; i < plan->pass[q].n_values; i++) writes[plan->pass[q].value[i].value] += plan->pass[q].value[i].foreign && plan->pass[q].value[i].producer != PLIM__NONE;
     for (uint32_t i = 0; i < g->n_states && status == PLIM_OK; i++)
         if (writes[g->state[i].out] != 1)
             status = plim__fail(err, PLIM_E_PLAN, "I8: what takes the place of '%s' is written by %u steps", g->value[g->state[i].in].name, writes[g->state[i].out]);
@@ -372,6 +402,7 @@ plim_status plim__plan_check(const plim_plan *plan, plim_error *err)
         PLIM_TRY(check_order(plan, p, err));
         PLIM_TRY(check_lifetimes(plan, p, err));
         PLIM_TRY(check_partition(p, err));
+        PLIM_TRY(check_foreign(plan, p, err));
         PLIM_TRY(check_tiles(plan, p, err));
     }
     PLIM_TRY(check_states_after(plan, err));

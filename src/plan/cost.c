@@ -54,6 +54,7 @@ void plim__pass_cost(plim__measure *m, const plim_plan *plan, const plim__pass *
         steps += trips;
         if (s->kind != PLIM__STEP_READ && s->kind != PLIM__STEP_WRITE) continue;
         const plim__pvalue *v = &p->value[s->index];
+        if (v->stored) continue; /* a copy inside the arena */
         plim__io_file made;
         const plim__io_file *f = plim__pvalue_file(plan, v, &made);
         const plim__region *box = &m->slot[v->slot].box; /* the largest: the first tile of a short dimension may be empty */

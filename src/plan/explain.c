@@ -33,7 +33,7 @@ static uint64_t saved_by(const plim_plan *plan, const plim__pass *p)
     uint64_t whole = 0, now = 0;
     for (uint32_t i = 0; i < p->n_values; i++) {
         const plim__pvalue *v = &p->value[i];
-        if (v->role == PLIM__ROLE_CONST || (v->role == PLIM__ROLE_WHOLE && v->producer == PLIM__NONE)) continue;
+        if (v->role == PLIM__ROLE_CONST || v->foreign) continue;
         whole += plan->graph->value[v->value].bytes;
         if (v->role != PLIM__ROLE_PRIVATE) now += plan->slot[v->slot].bytes * plan->slot[v->slot].copies;
     }
@@ -153,9 +153,11 @@ static plim_status explain_moves(plim_plan *plan, plim_error *err)
     return PLIM_OK;
 }
 
-static const char *why_of(const plim__pass *p, const plim__slot *s)
+static const char *why_of(const plim_plan *plan, const plim__pass *p, uint32_t slot)
 {
+    const plim__slot *s = &plan->slot[slot];
     if (s->value == PLIM__NONE) return "inside a stage, one block per thread";
+    if (plim__slot_is_held(plan, slot)) return "stays in memory from run to run";
     for (uint32_t i = 0; i < p->n_values; i++) {
         const plim__pvalue *v = &p->value[i];
         if (v->value != s->value || v->role == PLIM__ROLE_CONST || v->role == PLIM__ROLE_PRIVATE) continue;
@@ -222,7 +224,7 @@ static void explain_peak(plim_plan *plan, uint32_t peak)
             v->shape.rank = s->box.rank;
             for (uint32_t d = 0; d < s->box.rank; d++) v->shape.dim[d] = plim__range_len(s->box.dim[d]);
         }
-        snprintf(v->why, sizeof v->why, "%s", why_of(p, s));
+        snprintf(v->why, sizeof v->why, "%s", why_of(plan, p, next));
     }
 }
 

@@ -48,13 +48,17 @@ static bool needed_later(const sim *s, uint32_t v) { return s->next[v] < s->u->u
 
 static bool readable(const sim *s, uint32_t v) { return s->u->maker[v] == PLIM__NONE || s->spilled[v]; }
 
-static double read_seconds(const sim *s, uint32_t v) { return (double)s->u->bytes[v] / PLIM__READ_RATE + PLIM__REQUEST_SECONDS; }
+/* What is held has no bytes of its own, and is there. */
+static double read_seconds(const sim *s, uint32_t v)
+{
+    return s->plan->held[v] ? 0 : (double)s->u->bytes[v] / PLIM__READ_RATE + PLIM__REQUEST_SECONDS;
+}
 
 static void enter(sim *s, uint32_t v, uint32_t instance)
 {
     s->instance[v] = instance;
     s->live += s->u->bytes[v];
-    if (s->u->bytes[v] < s->limit / FINE || s->u->stays[v]) return;
+    if (s->u->bytes[v] == 0 || s->u->bytes[v] < s->limit / FINE || s->u->stays[v]) return;
     s->where[v] = s->n_resident;
     s->resident[s->n_resident++] = v;
 }

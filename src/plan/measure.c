@@ -336,7 +336,7 @@ static uint32_t add_slot(plim__measure *m, const plim__slot *proto)
 
 static bool needs_slot(const plim__pvalue *v)
 {
-    return v->role != PLIM__ROLE_CONST && v->role != PLIM__ROLE_PRIVATE && !(v->role == PLIM__ROLE_WHOLE && v->producer == PLIM__NONE);
+    return v->role != PLIM__ROLE_CONST && v->role != PLIM__ROLE_PRIVATE && !v->foreign;
 }
 
 /* Does thread t > 0 need an accumulator of its own? Yes, where the blocks of the stage are cut along an axis that reduces. */

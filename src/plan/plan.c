@@ -1,7 +1,8 @@
 /* A plan from a graph and a budget.
  *
  *     budget  =  baseline            what the process has before the arena, measured
- *              + extras              what the run will touch that is not planned: stacks of its threads, code; constants, see below
+ *              + extras              what the run will touch that is not planned: stacks of its threads, code (constants, see below), and the tables
+ *                                    of the plan itself, which for large models are not small
  *              + arena               every tensor byte, every buffer
  *              + reserve             the kernel's own, charged to the same cgroup: page tables, requests in flight
  *
@@ -44,6 +45,18 @@ static plim_status add_file(plim_plan *plan, const plim__file *f, plim_error *er
     return PLIM_OK;
 }
 
+/* An input that is kept in a file of our own, dense and from its start. */
+static void own_file(plim_plan *plan, uint32_t i)
+{
+    plim__file *f = &plan->file[i];
+    f->kind = PLIM__FILE_STATE;
+    f->path = plan->set.spill_dir ? plan->set.spill_dir : ".";
+    f->bytes = plan->graph->value[f->value].bytes;
+    plim__file_describe(&f->io, plan->graph, f->value, 0);
+    f->io.path = f->path;
+    f->io.writable = true;
+}
+
 static plim_status add_inputs(plim_plan *plan, plim_error *err)
 {
     const plim_graph *g = plan->graph;
@@ -54,8 +67,10 @@ static plim_status add_inputs(plim_plan *plan, plim_error *err)
         plim__file_describe(&f.io, g, v, s->offset);
         memcpy(f.io.stride, s->stride, sizeof f.io.stride);
         f.io.swap = s->swap;
+        f.io.rows = s->rows;
         f.io.path = s->path;
         PLIM_TRY(add_file(plan, &f, err));
+        if (s->stay == PLIM__STAY_MAY && (s->made || !s->path[0])) own_file(plan, plan->n_files - 1); /* nobody has it: whoever runs the program makes it */
     }
     return PLIM_OK;
 }
@@ -86,9 +101,8 @@ static plim_status add_states(plim_plan *plan, plim_error *err)
                      "what takes the place of '%s' must be computed, and goes nowhere else", g->value[s->in].name);
         for (uint32_t k = 0; k < plan->n_files; k++) {
             if (plan->file[k].value != s->in) continue;
-            plan->file[k].kind = PLIM__FILE_STATE;
-            plan->file[k].io.writable = true;
-            plan->write_file[s->out] = k;
+            own_file(plan, k);
+            plan->state_file[i] = k;
         }
         plan->replaces[s->out] = i;
     }
@@ -100,7 +114,9 @@ static uint64_t bytes_on_tmpfs(const plim_plan *plan)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < plan->n_files; i++) {
-        if (plim__file_is_read(plan->file[i].kind) || !plan->file[i].path[0]) continue; /* not an output, or bound to no file yet */
+        const plim__file_kind kind = plan->file[i].kind;
+        if (kind == PLIM__FILE_INPUT || !plan->file[i].path[0]) continue;            /* not written, or bound to no file yet */
+        if (kind == PLIM__FILE_STATE && !plan->set.spill_dir) continue;              /* where it will be is not known yet */
         char dir[1024];
         snprintf(dir, sizeof dir, "%s", plan->file[i].path);
         char *slash = strrchr(dir, '/');
@@ -131,6 +147,34 @@ static void nothing(void *arg, uint64_t i, uint32_t worker)
     (void)arg, (void)i, (void)worker;
 }
 
+/* Bytes of a pass's tables, the runner's included. */
+static uint64_t table_bytes(const plim_plan *plan, uint64_t nodes, uint64_t values, uint64_t operands, uint64_t axes)
+{
+    const uint64_t ranges = axes * sizeof(plim__range) + values * sizeof(plim__region);
+    return nodes * (sizeof(plim__pnode) + sizeof(plim__stage) + 3 * sizeof(plim__step)) + values * (sizeof(plim__pvalue) + 3 * sizeof(plim__step)) +
+           values * (sizeof(plim__slot) + sizeof(plim__view) + sizeof(void *)) + operands * sizeof(uint32_t) + (2 + (uint64_t)plan->threads) * ranges;
+}
+
+/* Of the plan that is there; of the program run uncut, before there is one. */
+static uint64_t tables_of(const plim_plan *plan)
+{
+    const plim_graph *g = plan->graph;
+    uint64_t bytes = 0, operands = 0, axes = 0;
+    for (uint32_t i = 0; i < plan->n_passes; i++)
+        bytes += table_bytes(plan, plan->pass[i].n_nodes, plan->pass[i].n_values, plan->pass[i].n_operands, plan->pass[i].n_axes);
+    if (plan->n_passes > 0) return bytes;
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        operands += g->node[i].n_in;
+        axes += plan->nest.axes[i].n;
+    }
+    return table_bytes(plan, g->n_nodes, g->n_values, operands, axes);
+}
+
+static void set_extras(plim_plan *plan)
+{
+    plan->facts.extras_bytes = EXTRAS_FIXED + (plan->threads + 4) * EXTRAS_PER_THREAD + tables_of(plan);
+}
+
 /* Starts what a run would start, so that its memory is in the baseline and not a surprise. */
 static plim_status measure_baseline(plim_plan *plan, plim_error *err)
 {
@@ -139,7 +183,7 @@ static plim_status measure_baseline(plim_plan *plan, plim_error *err)
     uint64_t peak;
     PLIM_TRY(plim__resident_read(&plan->facts.baseline_bytes, &peak, plan->os, err));
     if (plan->set.baseline) plan->facts.baseline_bytes = plan->set.baseline;
-    plan->facts.extras_bytes = EXTRAS_FIXED + (plan->threads + 4) * EXTRAS_PER_THREAD;
+    set_extras(plan);
     return PLIM_OK;
 }
 
@@ -209,9 +253,11 @@ static plim_status fill_plan(plim_plan *plan, plim_error *err)
     PLIM_TRY(find_plan(plan, arena_max, tmpfs, &found, err));
     if (!found) return refuse(plan, err);
 
+    const uint64_t needed = budget_for(plan, plan->arena_bytes, tmpfs);
+    set_extras(plan);
     plan->facts.arena_bytes = plan->arena_bytes;
     plan->facts.planned_peak_bytes = plan->facts.baseline_bytes + plan->facts.extras_bytes + plan->arena_bytes;
-    plan->facts.reserve_bytes = budget_for(plan, plan->arena_bytes, tmpfs) - plan->facts.planned_peak_bytes;
+    plan->facts.reserve_bytes = plim__max((int64_t)(needed - plan->facts.planned_peak_bytes), 0);
     PLIM_TRY(plim__plan_check(plan, err));
     return plim__plan_explain(plan, err);
 }
@@ -226,11 +272,16 @@ static plim_status index_graph(plim_plan *plan, plim_error *err)
     plan->home = plim__new(a, g->n_values, sizeof *plan->home, err);
     plan->use0 = plim__new(a, (uint64_t)g->n_values + 2, sizeof *plan->use0, err);
     plan->use = plim__new(a, n_uses, sizeof *plan->use, err);
+    plan->held = plim__new(a, g->n_values, sizeof *plan->held, err);
+    plan->state_file = plim__new(a, g->n_states, sizeof *plan->state_file, err);
     plan->write_file = plim__new(a, g->n_values, sizeof *plan->write_file, err);
     plan->is_output = plim__new(a, g->n_values, sizeof *plan->is_output, err);
     plan->is_state = plim__new(a, g->n_values, sizeof *plan->is_state, err);
     plan->replaces = plim__new(a, g->n_values, sizeof *plan->replaces, err);
-    if (!plan->home || !plan->use0 || !plan->use || !plan->write_file || !plan->is_output || !plan->is_state || !plan->replaces) return PLIM_E_NOMEM;
+    if (!plan->home || !plan->use0 || !plan->use || !plan->held || !plan->state_file || !plan->write_file || !plan->is_output || !plan->is_state ||
+        !plan->replaces)
+        return PLIM_E_NOMEM;
+    PLIM_TRY(plim__grow(a, (void **)&plan->slot, &plan->cap_slots, g->n_sources, sizeof *plan->slot, err)); /* for what is held */
     memset(plan->write_file, 0xff, g->n_values * sizeof *plan->write_file);
     memset(plan->replaces, 0xff, g->n_values * sizeof *plan->replaces);
     for (uint32_t i = 0; i < g->n_outputs; i++) plan->is_output[g->output[i].value] = true;
@@ -301,6 +352,8 @@ void plim__plan_drop(plim_plan *plan)
     plim__nests_free(&plan->nest, &a);
     plim__free(&a, plan->use0);
     plim__free(&a, plan->use);
+    plim__free(&a, plan->held);
+    plim__free(&a, plan->state_file);
     plim__free(&a, plan->write_file);
     plim__free(&a, plan->is_output);
     plim__free(&a, plan->is_state);

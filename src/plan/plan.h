@@ -81,6 +81,8 @@ typedef struct plim__pvalue {
     uint8_t depth;      /* READ, WRITE: loops that move it */
     uint8_t moved_by[PLIM_MAX_RANK]; /* as in the node, per dimension */
     bool spill;         /* WRITE to a file of our own, which settling creates; READ: back from there */
+    bool foreign;       /* WHOLE: its slot is none of this pass: an earlier one made it, or it is carried from run to run */
+    bool stored;        /* what takes the place of a state that is held, but was made elsewhere: a WRITE step copies it there */
     bool again;         /* made before: this one goes to no file of the program's */
     uint64_t private_offset; /* PRIVATE: in the thread's part of the stage's slot */
     uint64_t private_bytes;  /* PRIVATE: what was planned for it */
@@ -105,7 +107,7 @@ typedef enum plim__step_kind {
     PLIM__STEP_INIT,
     PLIM__STEP_STAGE,
     PLIM__STEP_MERGE,
-    PLIM__STEP_WRITE, /* begins; a ring of slots is waited for when a slot is filled again, everything else by a WAIT step */
+    PLIM__STEP_WRITE, /* begins (or copies, for `stored`); a ring of slots is waited for when a slot is filled again, everything else by a WAIT step */
     PLIM__STEP_WAIT,
 } plim__step_kind;
 
@@ -190,6 +192,9 @@ struct plim_plan {
     plim__home *home;  /* one per value of the graph */
     plim__nests nest;      /* of the graph */
     uint32_t *use0, *use;  /* nodes that read value v: use[use0[v]] up to before use[use0[v + 1]], in order */
+    bool *held;            /* per value: an input that lies in the arena from run to run, in a slot that lives all the time */
+    uint64_t held_bytes;   /* of their slots */
+    uint32_t *state_file;  /* per state of the graph: its file */
     uint32_t *write_file;  /* per value: the file that it is written to, or PLIM__NONE */
     bool *is_output;       /* per value: an output of the program, or what takes the place of a state */
     bool *is_state;        /* per value: carried from run to run, or what takes its place */
@@ -202,6 +207,13 @@ struct plim_plan {
     plim_facts facts;
     struct plim__run *run; /* the last run: its arena holds the results that were kept in memory */
 };
+
+/** Does the slot hold an input from run to run? */
+static inline bool plim__slot_is_held(const plim_plan *plan, uint32_t slot)
+{
+    const uint32_t v = plan->slot[slot].value;
+    return v != PLIM__NONE && plan->held[v] && plan->home[v].slot == slot;
+}
 
 /* ---- regions.c: shared by the planner, which measures, and the runner, which does ---- */
 

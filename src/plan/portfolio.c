@@ -31,18 +31,28 @@ typedef struct recipe {
     uint32_t rings;  /* ONE_PASS */
     int io;
     plim__candidate pass;
+    uint32_t level;  /* index of what is held */
     uint64_t least;  /* for an arena no smaller than this */
     double seconds;  /* it takes no less than this */
     uint32_t number; /* breaks ties */
 } recipe;
 
-struct plim__portfolio {
-    plim__search s;
-    plim_plan *plan;
+/* What follows from which inputs are held from run to run. */
+typedef struct level {
+    plim__stay least;  /* inputs that stay at least so */
+    uint64_t held;     /* bytes of them */
     plim__pass uncut;  /* in the program's order */
     plim__tasks tasks;
     uint32_t *order;   /* NULL: the program cannot be run uncut */
     uint64_t kept_peak, kept_floor; /* alive when everything is kept, and the least limit that is known to work */
+} level;
+
+struct plim__portfolio {
+    plim__search s;
+    plim_plan *plan;
+    level level[2];    /* what must be held; where that is not all of it, what may be */
+    uint32_t n_levels;
+    level *at;         /* the one that recipes are made at now */
     uint64_t floor;    /* arena */
     recipe *recipe; uint32_t n_recipes, cap_recipes;
     uint32_t rings; int io; /* of the passes with loops that are being noted */
@@ -50,12 +60,23 @@ struct plim__portfolio {
     plim_error *err;
 };
 
+/* Goes to a level: what is planned from now on holds what it says. */
+static void go_to(plim__portfolio *f, uint32_t i)
+{
+    f->at = &f->level[i];
+    plim__plan_hold(f->plan, f->at->least);
+    f->s.labelled = false; /* what is on file is another set */
+}
+
+static uint32_t level_number(const plim__portfolio *f) { return (uint32_t)(f->at - f->level); }
+
 /* ---------------------------------------------------------------------------------------------- recipes */
 
 static plim_status add_recipe(plim__portfolio *f, recipe r)
 {
     PLIM_TRY(plim__grow(&f->plan->alloc, (void **)&f->recipe, &f->cap_recipes, f->n_recipes + 1, sizeof *f->recipe, f->err));
     r.number = f->n_recipes;
+    r.level = level_number(f);
     f->recipe[f->n_recipes++] = r;
     return PLIM_OK;
 }
@@ -74,7 +95,7 @@ static plim_status make_kept(plim__portfolio *f, uint64_t limit, bool *made)
 {
     plim__schedule schedule;
     plim__plan_clear(f->plan); /* nothing is in a file of our own yet */
-    PLIM_TRY(plim__keep(&schedule, made, f->plan, &f->tasks, f->order, limit, f->err));
+    PLIM_TRY(plim__keep(&schedule, made, f->plan, &f->at->tasks, f->at->order, limit, f->err));
     if (!*made) return PLIM_OK;
     f->plan->read_copies = f->plan->write_copies = 1;
     plim__plan_io(f->plan, kept_io(limit));
@@ -86,6 +107,7 @@ static plim_status make_kept(plim__portfolio *f, uint64_t limit, bool *made)
 static plim_status make(plim__portfolio *f, const recipe *r, bool *made)
 {
     *made = true;
+    if (r->level != level_number(f)) go_to(f, r->level);
     switch (r->kind) {
     case KEPT: return make_kept(f, r->limit, made);
     case ONE_PASS:
@@ -112,7 +134,7 @@ static plim_status try_keep(plim__portfolio *f, uint64_t limit, bool *fits, uint
 {
     plim__schedule schedule;
     plim__plan_clear(f->plan);
-    PLIM_TRY(plim__keep(&schedule, fits, f->plan, &f->tasks, f->order, limit, f->err));
+    PLIM_TRY(plim__keep(&schedule, fits, f->plan, &f->at->tasks, f->at->order, limit, f->err));
     *peak = schedule.peak;
     *seconds = schedule.seconds;
     plim__schedule_free(&schedule, &f->plan->alloc);
@@ -138,23 +160,23 @@ static plim_status find_kept_floor(plim__portfolio *f)
     bool fits;
     double seconds;
     uint64_t peak;
-    PLIM_TRY(try_keep(f, UINT64_MAX, &fits, &f->kept_peak, &seconds));
-    uint64_t no = largest_task(&f->tasks) - 1, yes = f->kept_peak;
+    PLIM_TRY(try_keep(f, UINT64_MAX, &fits, &f->at->kept_peak, &seconds));
+    uint64_t no = largest_task(&f->at->tasks) - 1, yes = f->at->kept_peak;
     for (int i = 0; i < FLOOR_ROUNDS && no + no / 64 < yes; i++) {
         const uint64_t limit = i == 0 ? no + 1 : (uint64_t)sqrt((double)no * (double)yes);
         PLIM_TRY(try_keep(f, limit, &fits, &peak, &seconds));
         if (fits) yes = limit;
         else no = limit;
     }
-    f->kept_floor = yes;
+    f->at->kept_floor = yes;
     return PLIM_OK;
 }
 
 static plim_status add_kept(plim__portfolio *f)
 {
-    if (!f->order) return PLIM_OK;
-    for (double limit = (double)f->kept_peak; limit > (double)f->kept_floor; limit /= KEPT_STEP) {
-        recipe r = {.kind = KEPT, .limit = (uint64_t)limit, .least = (uint64_t)limit};
+    if (!f->at->order) return PLIM_OK;
+    for (double limit = (double)f->at->kept_peak; limit > (double)f->at->kept_floor; limit /= KEPT_STEP) {
+        recipe r = {.kind = KEPT, .limit = (uint64_t)limit, .least = (uint64_t)limit + f->at->held};
         bool fits;
         uint64_t peak;
         PLIM_TRY(try_keep(f, r.limit, &fits, &peak, &r.seconds));
@@ -165,7 +187,7 @@ static plim_status add_kept(plim__portfolio *f)
 
 /* ---------------------------------------------------------------------------------------- passes with loops */
 
-static bool searched_by_pass(const plim__portfolio *f) { return f->plan->graph->n_nodes <= MANY_NODES || !f->order; }
+static bool searched_by_pass(const plim__portfolio *f) { return f->plan->graph->n_nodes <= MANY_NODES || !f->at->order; }
 
 static plim_status note(void *ctx, const plim__search *s, const plim__candidate *c, uint64_t peak, double seconds)
 {
@@ -221,6 +243,7 @@ static plim_status add_passes(plim__portfolio *f)
 static plim_status add_smallest(plim__portfolio *f, recipe r)
 {
     bool made;
+    r.level = level_number(f);
     PLIM_TRY(make(f, &r, &made));
     if (!made) return PLIM_OK;
     r.least = f->plan->arena_bytes;
@@ -256,15 +279,17 @@ plim_status plim__portfolio_floor(plim__portfolio *f, uint64_t *arena)
 {
     f->floor = UINT64_MAX;
     f->n_recipes = 0;
-    if (f->order) PLIM_TRY(add_smallest(f, (recipe){.kind = KEPT, .limit = f->kept_floor}));
-    PLIM_TRY(add_smallest(f, (recipe){.kind = SMALL_ONE}));
-    if (searched_by_pass(f)) PLIM_TRY(add_smallest(f, (recipe){.kind = SMALL}));
-    if (f->plan->thorough) {
+    for (uint32_t i = 0; i < f->n_levels; i++) {
+        go_to(f, i);
+        if (f->at->order) PLIM_TRY(add_smallest(f, (recipe){.kind = KEPT, .limit = f->at->kept_floor}));
+        PLIM_TRY(add_smallest(f, (recipe){.kind = SMALL_ONE}));
+        if (searched_by_pass(f)) PLIM_TRY(add_smallest(f, (recipe){.kind = SMALL}));
+        if (!f->plan->thorough) continue;
         PLIM_TRY(add_kept(f));
         PLIM_TRY(add_one_pass(f));
         PLIM_TRY(add_passes(f));
-        PLIM_TRY(find_floor(f));
     }
+    if (f->plan->thorough) PLIM_TRY(find_floor(f));
     PLIM_FAIL_IF(f->floor == UINT64_MAX, f->err, PLIM_E_PLAN, "internal: no plan was found, whatever its size");
     *arena = f->floor;
     return PLIM_OK;
@@ -317,37 +342,54 @@ static plim_status choose_order(plim__portfolio *f)
     const plim__alloc *a = &f->plan->alloc;
     uint64_t states = ORDER_STATES, whole;
     bool proven, fits;
-    f->order = plim__new(a, f->tasks.n, sizeof *f->order, f->err);
-    uint32_t *other = plim__new(a, f->tasks.n, sizeof *other, f->err);
-    plim_status status = f->order && other ? PLIM_OK : PLIM_E_NOMEM;
-    if (status == PLIM_OK) status = plim__order_tasks_within(f->order, &whole, &proven, &states, &f->tasks, a, f->err);
-    if (status == PLIM_OK) status = plim__order_list(other, PLIM__LIST_MIXED, &f->tasks, a, f->err);
+    f->at->order = plim__new(a, f->at->tasks.n, sizeof *f->at->order, f->err);
+    uint32_t *other = plim__new(a, f->at->tasks.n, sizeof *other, f->err);
+    plim_status status = f->at->order && other ? PLIM_OK : PLIM_E_NOMEM;
+    if (status == PLIM_OK) status = plim__order_tasks_within(f->at->order, &whole, &proven, &states, &f->at->tasks, a, f->err);
+    if (status == PLIM_OK) status = plim__order_list(other, PLIM__LIST_MIXED, &f->at->tasks, a, f->err);
     double seconds[2] = {INFINITY, INFINITY};
     for (int i = 0; i < 2 && status == PLIM_OK; i++) {
-        const uint64_t limit = (uint64_t)sqrt((double)largest_task(&f->tasks) * (double)whole);
+        const uint64_t limit = (uint64_t)sqrt((double)largest_task(&f->at->tasks) * (double)whole);
         plim__schedule schedule;
-        status = plim__keep(&schedule, &fits, f->plan, &f->tasks, i == 0 ? f->order : other, limit, f->err);
+        status = plim__keep(&schedule, &fits, f->plan, &f->at->tasks, i == 0 ? f->at->order : other, limit, f->err);
         if (status == PLIM_OK && fits) seconds[i] = schedule.seconds;
         if (status == PLIM_OK) plim__schedule_free(&schedule, a);
     }
-    if (status == PLIM_OK && seconds[1] < seconds[0]) memcpy(f->order, other, f->tasks.n * sizeof *other);
+    if (status == PLIM_OK && seconds[1] < seconds[0]) memcpy(f->at->order, other, f->at->tasks.n * sizeof *other);
     plim__free(a, other);
     return status;
 }
 
-/* The uncut pass, and what follows from it, where the program can be run so. */
+/* The uncut pass at this level, and what follows from it, where the program can be run so. */
 static plim_status open_uncut(plim__portfolio *f)
 {
     f->plan->read_copies = f->plan->write_copies = 1;
     plim__plan_io(f->plan, 2);
     PLIM_TRY(plim__search_restart(&f->s));
-    const plim_status status = plim__search_uncut(&f->s, &f->uncut);
+    const plim_status status = plim__search_uncut(&f->s, &f->at->uncut);
     if (status == PLIM_E_PLAN) return PLIM_OK;
     PLIM_TRY(status);
-    PLIM_TRY(plim__pass_measure(&f->s.m, f->plan, &f->uncut, 0, true, f->err));
-    PLIM_TRY(plim__tasks_new(&f->tasks, f->plan, &f->uncut, &f->s.m, f->s.work, f->err));
+    PLIM_TRY(plim__pass_measure(&f->s.m, f->plan, &f->at->uncut, 0, true, f->err));
+    PLIM_TRY(plim__tasks_new(&f->at->tasks, f->plan, &f->at->uncut, &f->s.m, f->s.work, f->err));
     PLIM_TRY(choose_order(f));
     return find_kept_floor(f);
+}
+
+/* Bytes of slots of what stays at least so. */
+static uint64_t held_bytes(const plim_graph *g, plim__stay least)
+{
+    uint64_t bytes = 0;
+    for (uint32_t v = 0; v < g->n_values; v++)
+        if (g->value[v].kind == PLIM__VALUE_FILE && g->source[g->value[v].source].stay >= least) bytes += plim__round_up(g->value[v].bytes, PLIM__IO_ALIGN);
+    return bytes;
+}
+
+static void find_levels(plim__portfolio *f)
+{
+    const plim_graph *g = f->plan->graph;
+    f->level[0] = (level){.least = PLIM__STAY_MEMORY, .held = held_bytes(g, PLIM__STAY_MEMORY)};
+    f->level[1] = (level){.least = PLIM__STAY_MAY, .held = held_bytes(g, PLIM__STAY_MAY)};
+    f->n_levels = f->plan->thorough && f->level[1].held > f->level[0].held ? 2 : 1;
 }
 
 plim_status plim__portfolio_new(plim__portfolio **out, plim_plan *plan, plim_error *err)
@@ -359,7 +401,11 @@ plim_status plim__portfolio_new(plim__portfolio **out, plim_plan *plan, plim_err
     f->err = err;
     plim_status status = plim__search_new(&f->s, plan, err);
     if (status == PLIM_OK) {
-        if (plan->thorough) status = open_uncut(f);
+        find_levels(f);
+        for (uint32_t i = f->n_levels; i-- > 0 && status == PLIM_OK;) {
+            go_to(f, i);
+            if (plan->thorough) status = open_uncut(f);
+        }
         if (status == PLIM_OK) *out = f;
         else plim__portfolio_free(&f);
     } else {
@@ -372,10 +418,12 @@ void plim__portfolio_free(plim__portfolio **portfolio)
 {
     plim__portfolio *f = *portfolio;
     const plim__alloc *a = &f->plan->alloc;
-    plim__pass_free(a, &f->uncut);
-    plim__tasks_free(&f->tasks, a);
+    for (uint32_t i = 0; i < f->n_levels; i++) {
+        plim__pass_free(a, &f->level[i].uncut);
+        plim__tasks_free(&f->level[i].tasks, a);
+        plim__free(a, f->level[i].order);
+    }
     plim__search_free(&f->s);
-    plim__free(a, f->order);
     plim__free(a, f->recipe);
     plim__free(a, f);
     *portfolio = NULL;

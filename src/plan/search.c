@@ -15,13 +15,13 @@
 #define BEAM 4 /* sets of loops that are tried with one loop more */
 #define FLOOR_SMALL (16u << 10) /* values that the smallest plan keeps between passes */
 
-/* Bytes of values in the arena that this or a later pass needs. */
+/* Bytes of values in the arena that this or a later pass needs, and of those that are there all the time. */
 static uint64_t carried_bytes(const plim__search *s)
 {
     const plim_plan *plan = s->plan;
-    uint64_t bytes = 0;
+    uint64_t bytes = plan->held_bytes;
     for (uint32_t v = 0; v < plan->graph->n_values; v++) {
-        if (plan->home[v].kind != PLIM__HOME_ARENA) continue;
+        if (plan->home[v].kind != PLIM__HOME_ARENA || plim__slot_is_held(plan, plan->home[v].slot)) continue;
         bool needed = plan->is_output[v] && plan->write_file[v] == PLIM__NONE;
         for (uint32_t u = plan->use0[v]; u < plan->use0[v + 1] && !needed; u++) needed = s->f.active[plan->use[u]];
         if (needed) bytes += plan->slot[plan->home[v].slot].bytes;
@@ -239,7 +239,7 @@ static plim_status append(plim__search *s, plim__pass p, double seconds)
     for (uint32_t i = 0; i < p.n_values; i++) {
         plim__pvalue *v = &p.value[i];
         if (v->slot == PLIM__NONE) continue;
-        if (v->role == PLIM__ROLE_WHOLE && v->producer == PLIM__NONE) plan->slot[v->slot].last = p.time0 + p.n_steps - 1;
+        if (v->foreign) plan->slot[v->slot].last = p.time0 + p.n_steps - 1;
         else v->slot += base;
     }
     for (uint32_t i = 0; i < p.n_nodes; i++)
@@ -275,6 +275,7 @@ static plim_status pack_slots(plim_plan *plan, plim_error *err)
         const plim__home *home = &plan->home[g->output[i].value];
         if (home->kind == PLIM__HOME_ARENA && !g->output[i].path && plan->n_steps) plan->slot[home->slot].last = plan->n_steps - 1;
     }
+    for (uint32_t i = 0; i < plan->n_slots && plim__slot_is_held(plan, i); i++) plan->slot[i].last = plan->n_steps ? plan->n_steps - 1 : 0;
     plim_buffer *buf = plim__new(&plan->alloc, plan->n_slots, sizeof *buf, err);
     if (!buf) return PLIM_E_NOMEM;
     for (uint32_t i = 0; i < plan->n_slots; i++) {
@@ -291,6 +292,29 @@ static plim_status pack_slots(plim_plan *plan, plim_error *err)
     return status;
 }
 
+/* The slots of what is held come first: room for them was made with the plan. */
+static void place_held(plim_plan *plan)
+{
+    const plim_graph *g = plan->graph;
+    plan->held_bytes = 0;
+    for (uint32_t v = 0; v < g->n_values; v++) {
+        if (!plan->held[v]) continue;
+        const plim__slot s = {.value = v, .stage = PLIM__NONE, .copies = 1, .bytes = plim__round_up(g->value[v].bytes, 64),
+                              .box = plim__region_whole(&g->value[v].shape)};
+        plan->home[v] = (plim__home){.kind = PLIM__HOME_ARENA, .file = PLIM__NONE, .slot = plan->n_slots};
+        plan->held_bytes += plim__round_up(s.bytes, PLIM__IO_ALIGN);
+        plan->slot[plan->n_slots++] = s;
+    }
+    for (uint32_t i = 0; i < g->n_states; i++) plan->write_file[g->state[i].out] = plan->held[g->state[i].in] ? PLIM__NONE : plan->state_file[i];
+}
+
+void plim__plan_hold(plim_plan *plan, plim__stay least)
+{
+    const plim_graph *g = plan->graph;
+    for (uint32_t v = 0; v < g->n_values; v++)
+        plan->held[v] = g->value[v].kind == PLIM__VALUE_FILE && g->value[v].bytes > 0 && g->source[g->value[v].source].stay >= least;
+}
+
 void plim__plan_clear(plim_plan *plan)
 {
     for (uint32_t i = 0; i < plan->n_passes; i++) plim__pass_free(&plan->alloc, &plan->pass[i]);
@@ -304,6 +328,7 @@ void plim__plan_clear(plim_plan *plan)
     }
     for (uint32_t i = 0; i < plan->n_files; i++)
         if (plim__file_is_read(plan->file[i].kind)) plan->home[plan->file[i].value] = (plim__home){PLIM__HOME_FILE, i, PLIM__NONE};
+    place_held(plan);
 }
 
 plim_status plim__search_restart(plim__search *s)
@@ -421,20 +446,21 @@ plim_status plim__search_passes(plim__search *s, uint64_t arena_max, bool *fits)
 /* Cuts of `size` loops: all of them with the least tiles, then the best with every size of tile. */
 static plim_status note_cuts(plim__search *s, int size, const beam *last, beam *now)
 {
+    const uint64_t carried = carried_bytes(s);
     plim__candidate best = {0};
     *now = (beam){0};
     for (uint32_t cut = 0; cut < 1u << s->labels.n; cut++) {
         if (__builtin_popcount(cut) != size || !beam_reaches(last, cut)) continue;
         uint64_t least = UINT64_MAX;
         s->smallest = true;
-        PLIM_TRY(try_cut(s, cut, size > 1, 0, &best, &least));
+        PLIM_TRY(try_cut(s, cut, size > 1, carried, &best, &least));
         s->smallest = false;
         beam_add(now, cut, least);
     }
     for (uint32_t i = 0; i < now->n && i < (uint32_t)BEAM >> (size > 1 ? size - 1 : 0); i++) {
         uint64_t least = UINT64_MAX;
-        PLIM_TRY(try_cut(s, now->cut[i], false, 0, &best, &least));
-        if (size > 1) PLIM_TRY(try_cut(s, now->cut[i], true, 0, &best, &least));
+        PLIM_TRY(try_cut(s, now->cut[i], false, carried, &best, &least));
+        if (size > 1) PLIM_TRY(try_cut(s, now->cut[i], true, carried, &best, &least));
     }
     return PLIM_OK;
 }

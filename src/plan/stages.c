@@ -127,6 +127,30 @@ static bool combined_for_nobody(const maker *b, uint32_t v, const plim__pnode *x
     return false;
 }
 
+/* May what node x makes lie on the state `in` that it replaces? Not where another node of its stage reads the state, which may want another block's part. */
+static bool updates_in_place(const maker *b, uint32_t node, uint32_t in)
+{
+    const plim__pass *p = b->p;
+    const plim__pnode *x = &p->node[node];
+    const plim__stage *s = &p->stage[x->stage];
+    const plim__node *n = &b->g->node[x->node];
+    if (!(plim__op_row_of(n->op)->flags & PLIM__OP_UPDATE)) return false;
+    for (uint32_t i = s->first; i < s->first + s->count; i++)
+        for (uint32_t k = 0; k < b->g->node[p->node[i].node].n_in && i != node; k++)
+            if (b->g->node[p->node[i].node].in[k] == in) return false;
+    return true;
+}
+
+/* What takes the place of a state that is held: made there, or made elsewhere and copied. */
+static void take_place(const maker *b, plim__pvalue *v, uint32_t in)
+{
+    v->role = PLIM__ROLE_WHOLE;
+    v->file = PLIM__NONE;
+    v->foreign = updates_in_place(b, v->producer, in);
+    v->stored = !v->foreign;
+    v->slot = v->foreign ? b->plan->home[in].slot : PLIM__NONE;
+}
+
 static void role_of(maker *b, uint32_t i)
 {
     plim__pass *p = b->p;
@@ -140,6 +164,12 @@ static void role_of(maker *b, uint32_t i)
         v->role = home->kind == PLIM__HOME_CONST ? PLIM__ROLE_CONST : home->kind == PLIM__HOME_ARENA ? PLIM__ROLE_WHOLE : PLIM__ROLE_READ;
         v->file = v->role == PLIM__ROLE_READ ? home->file : PLIM__NONE;
         v->slot = v->role == PLIM__ROLE_WHOLE ? home->slot : PLIM__NONE;
+        v->foreign = v->role == PLIM__ROLE_WHOLE;
+        return;
+    }
+    const uint32_t replaced = b->plan->replaces[v->value];
+    if (replaced != PLIM__NONE && !v->again && b->plan->held[b->g->state[replaced].in]) {
+        take_place(b, v, b->g->state[replaced].in);
         return;
     }
     const plim__pnode *x = &p->node[v->producer];
@@ -213,7 +243,7 @@ static void push(uint32_t *first, uint32_t *next, uint32_t v)
 
 static bool written(const plim__pvalue *v)
 {
-    return v->file != PLIM__NONE || v->spill;
+    return v->file != PLIM__NONE || v->spill || v->stored;
 }
 
 /* WRITE steps of a node's outputs: those that are complete with each tile, or those that are complete after the loops. */

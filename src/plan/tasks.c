@@ -81,7 +81,7 @@ static void size_values(maker *k, const plim__measure *m)
     for (uint32_t i = 0; i < k->p->n_values; i++) {
         const plim__pvalue *v = &k->p->value[i];
         if (!takes_memory(v)) continue;
-        u->bytes[v->value] = plim__round_up(m->slot[v->slot].bytes * m->slot[v->slot].copies, PLIM__IO_ALIGN);
+        if (!v->foreign) u->bytes[v->value] = plim__round_up(m->slot[v->slot].bytes * m->slot[v->slot].copies, PLIM__IO_ALIGN);
         if (v->producer != PLIM__NONE) u->maker[v->value] = k->p->node[v->producer].stage;
     }
     for (uint32_t i = 0; i < k->p->n_nodes; i++) {

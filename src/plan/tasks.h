@@ -23,7 +23,7 @@ typedef struct plim__tasks {
     plim__lists remake; /* per value that leaves a task: nodes of the pass that make it again */
     plim__lists remake_in; /* and the values from elsewhere that they read */
     double *remake_seconds; /* per value */
-    uint64_t *bytes;    /* per value: in memory; 0 for constants and for what stays inside a task */
+    uint64_t *bytes;    /* per value: in memory; 0 for constants, for what stays inside a task and for what is held */
     uint32_t *maker;    /* per value: task, PLIM__NONE for what is read */
     bool *stays;        /* per value: a result that remains in memory to the end; NULL: none does */
 } plim__tasks;

@@ -50,31 +50,50 @@ static int64_t batch_of(const plim__model *m)
     return 0;
 }
 
-static plim_status read_model(plim_model *m, const char *path, const plim_model_options *how, plim_error *err)
+static plim_status read_model(plim_model *m, const char *path, const plim_model_options *how, const plim__model_types *types, plim_error *err)
 {
     plim__dim_binding *dim = plim__new(&m->alloc, how->n_dims, sizeof *dim, err);
     if (!dim) return PLIM_E_NOMEM;
     for (uint32_t i = 0; i < how->n_dims; i++) dim[i] = (plim__dim_binding){.name = how->dim[i].name, .value = how->dim[i].value};
-    const plim__model_options options = {.batch = how->batch, .dim = dim, .n_dims = how->n_dims, .training = m->training};
+    const plim__model_options options = {.batch = how->batch, .dim = dim, .n_dims = how->n_dims, .training = m->training, .type = types->input,
+                                         .n_types = types->n_inputs};
     const plim_status status = plim__model_read(&m->model, path, &options, m->alloc, err);
     plim__free(&m->alloc, dim);
     return status;
 }
 
+static plim_status add_result(plim__model *m, uint32_t i, const char *path, plim_error *err)
+{
+    uint32_t v = m->output[i].value;
+    PLIM_TRY(plim__own_output(m->graph, &v, err));
+    return plim__graph_output(m->graph, v, m->output[i].name, path, err);
+}
+
 static plim_status add_results(plim__model *m, plim_error *err)
 {
     PLIM_FAIL_IF(m->n_outputs == 0, err, PLIM_E_INVALID, "the model has no output");
-    for (uint32_t i = 0; i < m->n_outputs; i++) {
-        uint32_t v = m->output[i].value;
-        PLIM_TRY(plim__own_output(m->graph, &v, err));
-        PLIM_TRY(plim__graph_output(m->graph, v, m->output[i].name, "", err));
+    for (uint32_t i = 0; i < m->n_outputs; i++) PLIM_TRY(add_result(m, i, "", err));
+    return PLIM_OK;
+}
+
+/* Those that are asked for, where they are wanted. */
+static plim_status add_bound_results(plim__model *m, const plim__model_types *types, plim_error *err)
+{
+    PLIM_FAIL_IF(m->n_outputs == 0, err, PLIM_E_INVALID, "the model has no output");
+    for (uint32_t i = 0; i < m->n_outputs && types->n_outputs == 0; i++) PLIM_TRY(add_result(m, i, NULL, err));
+    for (uint32_t i = 0; i < types->n_outputs; i++) {
+        const plim_binding *b = &types->output[i];
+        uint32_t k = 0;
+        while (k < m->n_outputs && (b->name[0] ? strcmp(m->output[k].name, b->name) != 0 : k > 0)) k++;
+        PLIM_FAIL_IF(k == m->n_outputs, err, PLIM_E_INVALID, "the model has no output '%.60s': its first is '%.60s'", b->name, m->output[0].name);
+        PLIM_TRY(add_result(m, k, b->path, err));
     }
     return PLIM_OK;
 }
 
-static plim_status build(plim_model *m, const char *path, const plim_model_options *how, plim_error *err)
+static plim_status build(plim_model *m, const char *path, const plim_model_options *how, const plim__model_types *types, plim_error *err)
 {
-    plim__training training = {0};
+    plim__training training = {.target_typed = types->target_given, .target_dtype = types->target};
     PLIM_FAIL_IF(how->batch < 0, err, PLIM_E_INVALID, "a batch of %lld", (long long)how->batch);
     PLIM_FAIL_IF(how->loss && !how->optimizer, err, PLIM_E_INVALID, "a loss without an optimizer: nothing is trained");
     m->training = how->optimizer;
@@ -82,20 +101,27 @@ static plim_status build(plim_model *m, const char *path, const plim_model_optio
         const char *loss = how->loss ? how->loss : "mse";
         PLIM_TRY(plim__optimizer_named(&training.optimizer, how->optimizer, err));
         PLIM_TRY(plim__loss_named(&training.loss, loss, err));
-        snprintf(m->optimizer, sizeof m->optimizer, "%s", how->optimizer);
+        snprintf(m->optimizer, sizeof m->optimizer, "%.*s", (int)strcspn(how->optimizer, ":"), how->optimizer);
         snprintf(m->loss, sizeof m->loss, "%s", loss);
     }
     plim_dtype narrow = PLIM_F32;
     PLIM_FAIL_IF(how->narrow && !how->optimizer, err, PLIM_E_INVALID, "nothing is kept for a backward pass in inference: '%.20s' is for training", how->narrow);
     if (how->narrow) PLIM_TRY(plim__narrow_named(&narrow, how->narrow, err));
-    PLIM_TRY(read_model(m, path, how, err));
+    PLIM_TRY(read_model(m, path, how, types, err));
     m->batch = batch_of(m->model);
-    PLIM_TRY(m->training ? plim__model_train(&m->train, m->model, &training, err) : add_results(m->model, err));
+    PLIM_TRY(m->training ? plim__model_train(&m->train, m->model, &training, err)
+                         : types->outputs_given ? add_bound_results(m->model, types, err) : add_results(m->model, err));
     name_values(m);
     return how->narrow ? plim__model_narrow(&m->narrowed, m->model, &m->train, narrow, err) : PLIM_OK;
 }
 
 plim_status plim_model_new(plim_model **out, const char *path, const plim_model_options *options, const plim_settings *set, plim_error *err)
+{
+    return plim__model_program_new(out, path, options, &(plim__model_types){0}, set, err);
+}
+
+plim_status plim__model_program_new(plim_model **out, const char *path, const plim_model_options *options, const plim__model_types *types,
+                                    const plim_settings *set, plim_error *err)
 {
     const plim_model_options plain = {0};
     const plim__alloc a = plim__alloc_from(set);
@@ -103,7 +129,7 @@ plim_status plim_model_new(plim_model **out, const char *path, const plim_model_
     plim_model *m = plim__new(&a, 1, sizeof *m, err);
     if (!m) return PLIM_E_NOMEM;
     m->alloc = a;
-    const plim_status status = build(m, path, options ? options : &plain, err);
+    const plim_status status = build(m, path, options ? options : &plain, types, err);
     if (status == PLIM_OK) *out = m;
     else plim_model_free(&m);
     return status;

@@ -14,6 +14,21 @@ struct plim_model {
     int64_t batch; /* 0: no input counts samples */
 };
 
+/** What data files have: types of inputs and target, and where outputs go. */
+typedef struct plim__model_types {
+    const plim__input_type *input;
+    uint32_t n_inputs;
+    bool target_given;
+    plim_dtype target;
+    bool outputs_given;           /* inference: results are those of `output`, all in memory where there is none; else all, to files not known yet */
+    const plim_binding *output;
+    uint32_t n_outputs;
+} plim__model_types;
+
+/** plim_model_new for given data. */
+plim_status plim__model_program_new(plim_model **out, const char *path, const plim_model_options *options, const plim__model_types *types,
+                                    const plim_settings *set, plim_error *err);
+
 /** What a node does, for people: "conv", "max". */
 const char *plim__node_name(const plim__node *n);
 

@@ -9,6 +9,7 @@
 #include "core/dtype.h"
 #include "core/size.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +25,7 @@ typedef struct worker {
     plim__view *in;
 } worker;
 
-typedef struct pass_run {
+struct plim__pass_run {
     plim__run_state *run;
     const plim_plan *plan;
     const plim_graph *g;
@@ -39,8 +40,10 @@ typedef struct pass_run {
     worker *worker;           /* [threads] */
     uint32_t stage, blocks;   /* of the stage that is running */
     _Atomic bool broken;      /* a box did not fit its slot */
-    plim_error *err;
-} pass_run;
+    plim_error *err;          /* of the call that is under way */
+};
+
+typedef struct plim__pass_run pass_run;
 
 /* -------------------------------------------------------------------------------------------------- set-up */
 
@@ -77,7 +80,7 @@ static uint32_t most_operands(const pass_run *r)
     return most;
 }
 
-static plim_status new_pass_run(pass_run *r)
+static plim_status new_tables(pass_run *r)
 {
     const plim__alloc *a = &r->plan->alloc;
     PLIM_TRY(new_ranges(&r->tile, r));
@@ -100,7 +103,7 @@ static plim_status new_pass_run(pass_run *r)
     return PLIM_OK;
 }
 
-static void free_pass_run(pass_run *r)
+static void free_tables(pass_run *r)
 {
     const plim__alloc *a = &r->plan->alloc;
     for (uint32_t v = 0; r->transfer && v < r->p->n_values; v++) plim__free(a, r->transfer[v]);
@@ -169,9 +172,8 @@ static plim_status view_of(pass_run *r, uint32_t index, const plim__region *box,
     const plim__pvalue *v = &r->p->value[index];
     const plim_dtype dtype = r->g->value[v->value].dtype;
     const plim__slot *s = &r->plan->slot[v->slot];
-    const bool producer_elsewhere = v->producer == PLIM__NONE && v->role == PLIM__ROLE_WHOLE;
-    char *base = slot_at(r, v->slot, producer_elsewhere ? 0 : copy_now(r, v));
-    const uint32_t file = producer_elsewhere ? r->plan->home[v->value].file : v->file;
+    char *base = slot_at(r, v->slot, v->foreign ? 0 : copy_now(r, v));
+    const uint32_t file = v->foreign ? r->plan->home[v->value].file : v->file;
     *out = plim__view_dense(base, dtype, box);
     uint64_t bytes = plim__region_count(box) * plim_dtype_bytes(dtype);
     if (file != PLIM__NONE) {
@@ -251,9 +253,20 @@ static plim_status step_read(pass_run *r, uint32_t index)
     return wait_for(r, &r->transfer[index][copy]);
 }
 
+/* What was made elsewhere goes to the place of the state that it replaces. */
+static void store(pass_run *r, const plim__pvalue *v)
+{
+    const plim__state *state = &r->g->state[r->plan->replaces[v->value]];
+    memcpy(slot_at(r, r->plan->home[state->in].slot, 0), slot_at(r, v->slot, 0), r->g->value[state->in].bytes);
+}
+
 static plim_status step_write(pass_run *r, uint32_t index)
 {
     const plim__pvalue *v = &r->p->value[index];
+    if (v->stored) {
+        store(r, v);
+        return PLIM_OK;
+    }
     const uint32_t copy = copy_now(r, v);
     transfer *t = &r->transfer[index][copy];
     PLIM_TRY(wait_for(r, t));
@@ -401,6 +414,31 @@ static void run_block(void *arg, uint64_t block, uint32_t thread)
     for (uint32_t i = s->first; i < s->first + s->count; i++) run_node(r, &r->p->node[i], thread);
 }
 
+static bool all_finite(const plim__view *v)
+{
+    plim__region box = plim__view_region(v);
+    int64_t at[PLIM_MAX_RANK];
+    for (uint32_t d = 0; d < box.rank; d++) at[d] = box.dim[d].lo;
+    for (uint64_t n = plim__view_count(v); n > 0; n--) {
+        const void *x = plim__view_at(v, at);
+        if (v->dtype == PLIM_F32 ? !isfinite(*(const float *)x) : !isfinite(*(const double *)x)) return false;
+        for (uint32_t d = box.rank; d-- > 0 && ++at[d] == box.dim[d].hi;) at[d] = box.dim[d].lo;
+    }
+    return true;
+}
+
+/* Notes the first node that made something that is not a finite number. Values that stay inside their stage are gone: the first that leaves it counts. */
+static void watch(pass_run *r, const plim__stage *s)
+{
+    for (uint32_t i = s->first; i < s->first + s->count && r->run->bad_node == PLIM__NONE; i++)
+        for (uint32_t j = 0; j < PLIM__MAX_OUT && r->p->node[i].out[j] != PLIM__NONE; j++) {
+            const uint32_t v = r->p->node[i].out[j];
+            const plim_dtype t = r->g->value[r->p->value[v].value].dtype;
+            if (r->p->value[v].role == PLIM__ROLE_PRIVATE || (t != PLIM_F32 && t != PLIM_F64)) continue;
+            if (!all_finite(&r->view[v])) r->run->bad_node = r->p->node[i].node;
+        }
+}
+
 static plim_status step_stage(pass_run *r, uint32_t index)
 {
     const plim__stage *s = &r->p->stage[index];
@@ -416,6 +454,7 @@ static plim_status step_stage(pass_run *r, uint32_t index)
     for (uint32_t i = s->first; i < s->first + s->count; i++)
         if (!r->p->node[i].accumulates && r->p->node[i].copies_slot != PLIM__NONE) merge_accumulators(r, &r->p->node[i]);
     PLIM_FAIL_IF(atomic_load(&r->broken), r->err, PLIM_E_PLAN, "internal: a block of stage %u is larger than was planned", index);
+    if (r->run->watch) watch(r, s);
     return PLIM_OK;
 }
 
@@ -447,22 +486,42 @@ static plim_status run_tile(pass_run *r)
     return plim__run_progress(r->run, false);
 }
 
-plim_status plim__pass_run(plim__run_state *run, const plim__pass *p)
+plim_status plim__pass_run_new(plim__pass_run **out, plim__run_state *run, const plim__pass *p)
 {
-    pass_run r = {.run = run, .plan = run->plan, .g = run->plan->graph, .p = p, .n_tiles = 1, .err = run->err};
+    const plim__alloc *a = &run->plan->alloc;
+    pass_run *r = plim__new(a, 1, sizeof *r, run->err);
+    *out = r;
+    if (!r) return PLIM_E_NOMEM;
+    *r = (pass_run){.run = run, .plan = run->plan, .g = run->plan->graph, .p = p, .n_tiles = 1, .err = run->err};
     for (uint32_t l = 0; l < p->n_cut; l++) {
-        r.trips[l] = plim__loop_trips(&p->loop[l]);
-        r.n_tiles *= r.trips[l];
+        r->trips[l] = plim__loop_trips(&p->loop[l]);
+        r->n_tiles *= r->trips[l];
     }
-    plim_status status = new_pass_run(&r);
-    for (r.it = 0; r.it < r.n_tiles && status == PLIM_OK; r.it++) status = run_tile(&r);
-    if (r.it > 0) r.it--;
+    return new_tables(r);
+}
+
+void plim__pass_run_free(plim__pass_run **pr)
+{
+    pass_run *r = *pr;
+    if (!r) return;
+    free_tables(r);
+    plim__free(&r->plan->alloc, r);
+    *pr = NULL;
+}
+
+plim_status plim__pass_run_go(plim__pass_run *r)
+{
+    plim__run_state *run = r->run;
+    plim_status status = PLIM_OK;
+    r->err = run->err;
+    r->read_ahead = 0;
+    for (r->it = 0; r->it < r->n_tiles && status == PLIM_OK; r->it++) status = run_tile(r);
+    if (r->it > 0) r->it--;
     /* Also on failure: nothing may be in flight into memory that is about to go. */
-    if (run->io && r.transfer) {
-        const plim_status waited = wait_all(&r);
+    if (run->io) {
+        const plim_status waited = wait_all(r);
         if (status == PLIM_OK) status = waited;
         if (status == PLIM_OK) status = plim__io_flush(run->io, run->err);
     }
-    free_pass_run(&r);
     return status;
 }

@@ -4,6 +4,8 @@
 
 #include "plan/plan.h"
 
+typedef struct plim__pass_run plim__pass_run;
+
 /** What a run owns while it goes. */
 typedef struct plim__run {
     plim_plan *plan;
@@ -12,14 +14,20 @@ typedef struct plim__run {
     plim__io *io;
     plim__io_file *file;     /* one per plan file, open */
     plim__tempfile **temp;   /* one per plan file; NULL for inputs */
+    plim__pass_run **pass;   /* one per pass */
     uint64_t total_bytes;    /* of reading and writing planned, for the progress */
     uint64_t started;        /* clock */
     double next_progress;    /* seconds */
     char what[48];
-    plim_error *err;
+    bool watch;              /* look for numbers that are not finite in what every stage makes: slow */
+    uint32_t bad_node;       /* the first that made one, or PLIM__NONE */
+    plim_error *err;         /* of the call that is under way */
 } plim__run_state;
 
-plim_status plim__pass_run(plim__run_state *run, const plim__pass *p);
+/** Everything that the pass needs while it runs, so that running it allocates nothing. *out is to be freed also when this fails. */
+plim_status plim__pass_run_new(plim__pass_run **out, plim__run_state *run, const plim__pass *p);
+void plim__pass_run_free(plim__pass_run **r);
+plim_status plim__pass_run_go(plim__pass_run *r);
 /** Calls the user's progress function if it is time. */
 plim_status plim__run_progress(plim__run_state *run, bool force);
 

@@ -1,4 +1,4 @@
-/* A run from beginning to end: files, arena, engine, passes, and only then the outputs' names.
+/* A run from beginning to end: files, arena, engine, passes, and only then the outputs' names. What is opened may be run many times.
  *
  * Order matters: output files are created and given their blocks first (a full disk is known before any work), the arena is touched next (so is a
  * lack of memory), inputs are looked at again at the end (one that changed under us spoils the result), and renaming comes last. */
@@ -34,6 +34,9 @@ static plim_status open_file(plim__run_state *run, uint32_t i)
     const plim__file *f = &plan->file[i];
     run->file[i] = f->io;
     const bool direct = !plan->set.no_direct_io;
+    if (plan->held[f->value]) return PLIM_OK; /* it is in memory: nobody reads its file here */
+    PLIM_FAIL_IF(f->kind != PLIM__FILE_SPILL && f->kind != PLIM__FILE_STATE && !f->path[0], run->err, PLIM_E_INVALID, "'%s' is not bound to a file",
+                 plan->graph->value[f->value].name);
     if (f->kind == PLIM__FILE_INPUT) return plim__io_open_input(&run->file[i], plan->os, direct, run->err);
     if (f->kind == PLIM__FILE_OUTPUT) PLIM_TRY(plim__tempfile_new(&run->temp[i], plan->os, f->path, f->bytes, direct, run->err));
     else PLIM_TRY(plim__tempfile_scratch(&run->temp[i], plan->os, f->path, f->bytes, direct, run->err));
@@ -68,7 +71,7 @@ static plim_status check_inputs(const plim__run_state *run)
 {
     const plim_plan *plan = run->plan;
     for (uint32_t i = 0; i < plan->n_files; i++) {
-        if (plan->file[i].kind != PLIM__FILE_INPUT) continue;
+        if (plan->file[i].kind != PLIM__FILE_INPUT || plan->held[plan->file[i].value]) continue;
         const plim__source *s = &plan->graph->source[plan->graph->value[plan->file[i].value].source];
         plim__stat now = {0};
         const int rc = plan->os->stat(plan->os->self, run->file[i].fd, &now);
@@ -147,9 +150,10 @@ static plim_status commit_outputs(plim__run_state *run)
 
 /* --------------------------------------------------------------------------------------------------- passes */
 
-static plim_status run_passes(plim__run_state *run)
+static plim_status open_run(plim__run_state *run)
 {
     const plim_plan *plan = run->plan;
+    plim__alloc_trim(&plan->alloc); /* what planning took and let go of */
     PLIM_TRY(open_files(run));
     if (plan->arena_bytes > 0) PLIM_TRY(plim__arena_map(&run->arena, plan->arena_bytes, plan->threads, run->err));
     run->arena_bytes = plan->arena_bytes;
@@ -157,17 +161,13 @@ static plim_status run_passes(plim__run_state *run)
     if (run->arena) memset(run->arena, 0xff, plan->arena_bytes); /* NaN, -1: nothing may depend on what it finds */
 #endif
     if (plan->n_files > 0) PLIM_TRY(plim__io_new(&run->io, &plan->io, plan->os, &plan->alloc, run->arena, run->err));
-    for (uint32_t i = 0; i < plan->n_passes; i++) {
-        snprintf(run->what, sizeof run->what, "pass %u of %u", i + 1, plan->n_passes);
-        PLIM_TRY(plim__pass_run(run, &plan->pass[i]));
-    }
-    PLIM_TRY(plim__run_progress(run, true));
-    PLIM_TRY(check_inputs(run));
-    PLIM_TRY(check_counts(run));
-    return commit_outputs(run);
+    run->pass = plim__new(&plan->alloc, plan->n_passes, sizeof *run->pass, run->err);
+    if (!run->pass) return PLIM_E_NOMEM;
+    for (uint32_t i = 0; i < plan->n_passes; i++) PLIM_TRY(plim__pass_run_new(&run->pass[i], run, &plan->pass[i]));
+    return PLIM_OK;
 }
 
-plim_status plim__run(plim_plan *plan, plim_run_facts *facts, plim_error *err)
+plim_status plim__run_open(plim_plan *plan, plim_error *err)
 {
     plim__run_drop(plan);
     plim__run_state *run = plim__new(&plan->alloc, 1, sizeof *run, err);
@@ -175,16 +175,57 @@ plim_status plim__run(plim_plan *plan, plim_run_facts *facts, plim_error *err)
     plan->run = run;
     run->plan = plan;
     run->err = err;
+    run->bad_node = PLIM__NONE;
     run->started = plan->os->clock_ns(plan->os->self);
     for (uint32_t i = 0; i < plan->n_passes; i++) run->total_bytes += plan->pass[i].read_bytes + plan->pass[i].write_bytes;
 #if PLIM_DEBUG >= 2
     plim_status status = plim__plan_check(plan, err);
-    if (status == PLIM_OK) status = run_passes(run);
+    if (status == PLIM_OK) status = open_run(run);
 #else
-    plim_status status = run_passes(run);
+    const plim_status status = open_run(run);
 #endif
+    run->err = NULL;
+    if (status != PLIM_OK) plim__run_drop(plan);
+    return status;
+}
+
+plim_status plim__run_go(plim_plan *plan, plim_error *err)
+{
+    plim__run_state *run = plan->run;
+    plim_status status = PLIM_OK;
+    run->err = err;
+    for (uint32_t i = 0; i < plan->n_passes && status == PLIM_OK; i++) {
+        snprintf(run->what, sizeof run->what, "pass %u of %u", i + 1, plan->n_passes);
+        status = plim__pass_run_go(run->pass[i]);
+    }
+    run->err = NULL;
+    return status;
+}
+
+static plim_status finish(plim__run_state *run)
+{
+    PLIM_TRY(plim__run_progress(run, true));
+    PLIM_TRY(check_inputs(run));
+    PLIM_TRY(check_counts(run));
+    return commit_outputs(run);
+}
+
+plim_status plim__run_finish(plim_plan *plan, plim_error *err)
+{
+    plan->run->err = err;
+    const plim_status status = finish(plan->run);
+    plan->run->err = NULL;
+    return status;
+}
+
+void plim__run_close(plim_plan *plan, plim_run_facts *facts)
+{
+    plim__run_state *run = plan->run;
     plim_run_facts f = {0};
     if (run->io) plim__io_counts(run->io, &f.bytes_read, &f.bytes_written);
+    for (uint32_t i = 0; run->pass && i < plan->n_passes; i++) plim__pass_run_free(&run->pass[i]);
+    plim__free(&plan->alloc, run->pass);
+    run->pass = NULL;
     plim__io_free(&run->io);
     close_files(run);
     run->file = NULL;
@@ -192,8 +233,17 @@ plim_status plim__run(plim_plan *plan, plim_run_facts *facts, plim_error *err)
     f.seconds = (double)(plan->os->clock_ns(plan->os->self) - run->started) * 1e-9;
     uint64_t now;
     (void)plim__resident_read(&now, &f.peak_rss_bytes, plan->os, NULL); /* the outputs are in place: not knowing this is no failure */
+    if (facts) *facts = f;
+}
+
+plim_status plim__run(plim_plan *plan, plim_run_facts *facts, plim_error *err)
+{
+    plim_run_facts f;
+    PLIM_TRY(plim__run_open(plan, err));
+    plim_status status = plim__run_go(plan, err);
+    if (status == PLIM_OK) status = plim__run_finish(plan, err);
+    plim__run_close(plan, &f);
     if (status == PLIM_OK && facts) *facts = f;
-    run->err = NULL;
     if (status != PLIM_OK) plim__run_drop(plan);
     return status;
 }
@@ -201,6 +251,7 @@ plim_status plim__run(plim_plan *plan, plim_run_facts *facts, plim_error *err)
 void plim__run_drop(plim_plan *plan)
 {
     if (!plan->run) return;
+    plim__run_close(plan, NULL);
     plim__arena_unmap(plan->run->arena, plan->run->arena_bytes);
     plim__free(&plan->alloc, plan->run);
     plan->run = NULL;

@@ -43,7 +43,7 @@ static inline void pb_bytes(pb *b, uint32_t field, const void *data, size_t n)
     pb_raw(b, data, n);
 }
 
-static inline void pb_text(pb *b, uint32_t field, const char *text) { pb_bytes(b, field, text, strlen(text)); }
+static inline void pb_text(pb *b, uint32_t field, const char *words) { pb_bytes(b, field, words, strlen(words)); }
 
 /* Takes `inner`. */
 static inline void pb_message(pb *b, uint32_t field, pb *inner)

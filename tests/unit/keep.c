@@ -229,7 +229,7 @@ static void check_narrowed(plim_dtype to, double tolerance)
     faulty_os os;
     uint64_t n;
     faulty_init(&os);
-    assert_int_equal(plim__model_new(&m, (plim__alloc){0}, &err), PLIM_OK);
+    assert_int_equal(plim__model_new(&m, NULL, (plim__alloc){0}, &err), PLIM_OK);
     if (fill(m->graph, &os.table, &err)) fail_msg("%s", err.message);
     run_plainly(m->graph, &os.table, want, &n);
     const uint32_t nodes = m->graph->n_nodes;

@@ -57,9 +57,10 @@ static counts check_step(const plim__model *m, const plim__train_graph *t, uint3
         if (!m->param[i].trainable) c.other_numbers += numbers_of(g, m->param[i].value);
     }
     assert_int_equal(g->n_states, t->n_trained * (1 + n_states) + c.updated);
-    assert_int_equal(g->n_outputs, 1);
+    assert_int_equal(g->n_outputs, t->accuracy == PLIM__NONE ? 1 : 2);
     assert_int_equal(g->output[0].value, t->loss);
     assert_int_equal(g->value[t->loss].shape.rank, 0);
+    if (t->accuracy != PLIM__NONE) assert_int_equal(g->output[1].value, t->accuracy);
     return c;
 }
 
@@ -237,7 +238,7 @@ static void net_new(net *f, void (*build)(net *f), plim__loss loss)
     plim__training how = {.loss = loss};
     *f = (net){.rng = {7}};
     OK(plim__optimizer_named(&how.optimizer, "adam", &err));
-    OK(plim__model_new(&f->m, (plim__alloc){0}, &err));
+    OK(plim__model_new(&f->m, NULL, (plim__alloc){0}, &err));
     build(f);
     OK(plim__model_train(&f->t, f->m, &how, &err));
     assert_true(f->m->graph->n_values <= VALUES);

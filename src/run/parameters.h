@@ -1,0 +1,30 @@
+/* A model's parameters while it runs: from where the model file has them, or from a seed, to where the plan keeps them, and back, in the form and
+ * order that files have. After plim__run_open. */
+#ifndef PLIM_RUN_PARAMETERS_H
+#define PLIM_RUN_PARAMETERS_H
+
+#include "formats/tensor_reader.h"
+#include "models/model.h"
+#include "plan/plan.h"
+
+/** Puts every parameter that the plan keeps in a place of its own there. Others are read from the model's file as they are needed. */
+plim_status plim__parameters_load(plim_plan *plan, const plim__model *m, uint64_t seed, plim_error *err);
+/** Whether an input has a place of its own: in the arena or in a file of ours. */
+bool plim__parameter_is_placed(const plim_plan *plan, uint32_t value);
+/** Fills such an input with tensor `index` of a reader. @param form  how the input has what the reader gives */
+plim_status plim__parameter_put(plim_plan *plan, uint32_t value, const plim__weight_form *form, plim__tensor_reader from, uint32_t index, plim_error *err);
+/** Fills such an input with zeros. */
+plim_status plim__parameter_clear(plim_plan *plan, uint32_t value, plim_error *err);
+
+/** An input that is read piece by piece, in the order that files have. */
+typedef struct plim__parameter_view {
+    plim_plan *plan;
+    uint32_t value;
+    const plim__weight_form *form;
+    char *memory; /* of the whole, where its form is another; NULL at first */
+} plim__parameter_view;
+
+plim_status plim__parameter_get(plim__parameter_view *view, uint64_t offset, void *bytes, uint64_t n, plim_error *err);
+void plim__parameter_view_close(plim__parameter_view *view);
+
+#endif

@@ -1,0 +1,65 @@
+#!/bin/sh
+# plimsoll train: the numbers, checkpoints, what is written, and what is refused.
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../lib/cli.sh"
+. "$here/../lib/python.sh"
+[ -n "$PYTHON" ] || { skip 'training' 'no python3 with NumPy here (Debian: python3-numpy)'; finish; }
+check() { "$PYTHON" "$here/../lib/train_check.py" "$@"; }
+check make . || exit 99
+train="$PLIMSOLL train net.json --data x.npy --target y.npy --loss sparse-ce --batch 8 --lr 0.05 --quiet"
+
+# verdict NAME COMMAND...: passed when the command succeeds
+verdict() {
+    verdict_name=$1
+    shift
+    if "$@" >"$TMP/why" 2>&1; then pass "$verdict_name"; else fail "$verdict_name" "$TMP/why"; fi
+}
+
+# ---------------------------------------------------------------------------------------------------- numbers
+# shellcheck disable=SC2086  # $train is several words on purpose
+for optimizer in sgd momentum adam; do
+    check losses . $optimizer 12 >"$TMP/expected"
+    # shellcheck disable=SC2086
+    for memory in 1G 24M; do
+        $train --weights w.safetensors --no-shuffle --optimizer $optimizer --steps 12 --memory $memory --json >"$TMP/report" 2>"$TMP/stderr" || cat "$TMP/stderr"
+        verdict "$optimizer in $memory: the losses of NumPy" check compare "$TMP/report" "$TMP/expected"
+    done
+done
+
+# shellcheck disable=SC2086
+{
+verdict 'one-hot targets and classes give the same losses' sh -c "
+    $train --weights w.safetensors --no-shuffle --optimizer sgd --steps 5 --json >a.json &&
+    $PLIMSOLL train net.json --data x.npy --target t.npy --loss ce --batch 8 --lr 0.05 --quiet --weights w.safetensors --no-shuffle --optimizer sgd --steps 5 --json >b.json &&
+    [ \"\$(sed -n '/\"loss\"/,/]/p' a.json)\" = \"\$(sed -n '/\"loss\"/,/]/p' b.json)\" ]"
+verdict 'data of another type are converted' $PLIMSOLL train net.json --data x8.npy --target y.npy --loss sparse-ce --batch 8 --steps 2 --quiet
+verdict 'a seed gives the same training again' sh -c "$train --seed 3 --epochs 2 -o a.safetensors && $train --seed 3 --epochs 2 -o b.safetensors && cmp a.safetensors b.safetensors"
+verdict 'another seed another one' sh -c "$train --seed 4 --epochs 2 -o c.safetensors && ! cmp -s a.safetensors c.safetensors"
+
+# ------------------------------------------------------------------------------------------------ checkpoints
+verdict 'resumed training ends with the same weights, to the bit' sh -c "
+    $train --seed 5 --steps 20 -o whole.safetensors &&
+    $train --seed 5 --steps 9 --checkpoint c.st --checkpoint-every 3 &&
+    $train --seed 5 --steps 20 --checkpoint c.st --resume -o resumed.safetensors && cmp whole.safetensors resumed.safetensors"
+verdict 'history goes on where it stopped' sh -c "
+    rm -f h.csv d.st; $train --seed 5 --steps 7 --checkpoint d.st --checkpoint-every 5 --history h.csv &&
+    $train --seed 5 --steps 12 --checkpoint d.st --resume --history h.csv && [ \"\$(wc -l <h.csv)\" = 13 ] && [ \"\$(tail -1 h.csv | cut -d, -f1)\" = 12 ]"
+verdict 'history as JSON lines' sh -c "$train --steps 3 --history h.jsonl && [ \"\$(wc -l <h.jsonl)\" = 3 ] && $PYTHON -c 'import json; [json.loads(l) for l in open(\"h.jsonl\")]'"
+expect_error 'a checkpoint of another training' 2 "its batch is 8, here it is 4" $PLIMSOLL train net.json --data x.npy --target y.npy --loss sparse-ce --batch 4 --seed 5 --checkpoint c.st --resume --quiet
+echo nonsense >bad.st
+expect_error 'no checkpoint' 2 'bad.st' $train --checkpoint bad.st --resume
+
+# --------------------------------------------------------------------------------------------------- refusals
+expect_error 'no data' 2 'training needs data' $PLIMSOLL train net.json --target y.npy
+expect_error 'no target' 2 'training needs a target' $PLIMSOLL train net.json --data x.npy
+expect_error 'data of another shape' 2 "'t.npy' is \\[40,5\\]; input 'input' is \\[8,12\\]" $PLIMSOLL train net.json --data t.npy --target y.npy --loss sparse-ce --batch 8
+expect_error 'a batch larger than the data' 2 'a batch of 64, and .* has 40 samples' $PLIMSOLL train net.json --data x.npy --target y.npy --loss sparse-ce --batch 64
+expect_error 'an optimizer that does not exist' 2 "no optimizer 'adum'" $PLIMSOLL train net.json --data x.npy --target y.npy --optimizer adum
+expect_error 'a parameter that it does not have' 2 "'beta3=1' is no parameter" $PLIMSOLL train net.json --data x.npy --target y.npy --optimizer adam:beta3=1
+expect_error 'a schedule that does not exist' 2 "no schedule 'stairs'" $PLIMSOLL train net.json --data x.npy --target y.npy --lr-schedule stairs
+expect_error 'does not fit' 3 'does not fit' $train --memory 5M
+verdict 'a loss that is no number names the step and the layer' sh -c "
+    $PYTHON -c 'import numpy as np; x = np.load(\"x.npy\"); x[17] = np.inf; np.save(\"inf.npy\", x)' &&
+    $PLIMSOLL train net.json --data inf.npy --target y.npy --loss sparse-ce --batch 8 --no-shuffle --quiet --steps 5 2>err; [ \$? = 1 ] && grep -q \"step 3: the loss is nan; the first layer whose numbers are not finite is 'one'\" err"
+}
+finish
