@@ -26,7 +26,7 @@ def points_of(args, name):
     files = cases.prepare(case, args.folder, args.quick)
     steps = args.steps or (2 if args.quick else STEPS[name])
     for setting in case.settings if args.torch else ():
-        run = cases.run_torch(files, steps, setting, args.patience)
+        run = cases.run_torch(case, files, steps, setting, args.patience)
         if not run.problem:
             yield name, f"PyTorch, {setting}", None, run.peak, run.best()
     floor, plain = cases.floor_and_plain(args.plimsoll, case, files, args.folder)

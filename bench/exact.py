@@ -21,15 +21,15 @@ def budgets(low, high, n):
     return [round(low * (high / low) ** (k / (n - 1))) for k in range(n)] if n > 1 else [low]
 
 
-def faults(run, first, peer, spread):
+def faults(run, first, peers):
     """What is wrong with a run, as text; nothing: it is as promised."""
     if run.problem:
         return run.problem
     found = [cases.plan_fault(run)]
-    for what, losses, most in (("PyTorch", peer, TOLERANCE), ("another budget", first, BETWEEN)):
-        d = cases.loss_difference(run.losses, losses)
-        if d is not None and not d <= max(most, 2 * spread):
-            found.append(f"a loss differs by {d:.1e} from that of {what} (at most {max(most, 2 * spread):.0e})")
+    for what, losses, least in (("PyTorch", peers[0].losses if peers else [], TOLERANCE), ("another budget", first, BETWEEN)):
+        d, most = cases.loss_difference(run.losses, losses), cases.tolerance(least, peers)
+        if d is not None and not d <= most:
+            found.append(f"a loss differs by {d:.1e} from that of {what} (at most {most:.1e})")
     return "; ".join(f for f in found if f)
 
 
@@ -37,20 +37,16 @@ def check(args, case):
     """@return passed, failed"""
     files = cases.prepare(case, args.folder, args.quick)
     steps = args.steps or (2 if case.name == "deep" else cases.LOSSES)
-    peer, spread = [], 0.0
-    if args.torch:
-        default = cases.run_torch(files, steps, "default", args.patience)
-        other = cases.run_torch(files, steps, case.settings[1], args.patience)
-        if default.problem or other.problem:
-            print(f"{case.name}: PyTorch: {default.problem or other.problem}")
-            return 0, 1
-        peer, spread = default.losses, cases.loss_difference(other.losses, default.losses)
+    peers = [cases.run_torch(case, files, steps, setting, args.patience) for setting in case.settings[:2] if args.torch]
+    if any(run.problem for run in peers):
+        print(f"{case.name}: PyTorch: {next(run.problem for run in peers if run.problem)}")
+        return 0, 1
     floor, plain = cases.floor_and_plain(args.plimsoll, case, files, args.folder)
     first, bad = [], 0
     sizes = budgets(floor, plain, args.budgets or (2 if case.name in FEW else 10))
     for memory in sizes:
         run = cases.run_ours(args.plimsoll, case, files, args.folder, steps, memory, args.groups, args.patience)
-        why = faults(run, first, peer, spread)
+        why = faults(run, first, peers)
         first = first or list(run.losses)
         bad += bool(why)
         seconds = "" if run.problem else f"{run.best():9.4g} s  planned {run.planned / MIB:9.2f}  peak {run.peak / MIB:9.2f}"

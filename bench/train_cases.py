@@ -28,22 +28,23 @@ SETTINGS = {"default": ([], {}), "channels last": (["--channels-last"], {}), "ke
 class Case:
     """One model. A run has `steps`, of which the first warms up; a contestant gets `rounds` runs, and the best step counts."""
 
-    def __init__(self, name, batch, quick, steps, rounds=2, quarter=None, free=None, settings=tuple(SETTINGS), of=None):
+    def __init__(self, name, batch, quick, steps, rounds=2, quarter=None, free=None, rate=1e-3, settings=tuple(SETTINGS), of=None):
         self.name, self.batch, self.quick_batch, self.steps, self.rounds = name, batch, quick, steps, rounds
         self.goal = {"no budget": free, "quarter": quarter}  # the ratio to the best PyTorch that is aimed at; None: none
+        self.rate = rate  # of learning: smaller where the first step would leave a softmax that gives only 0 and 1, and so nothing to compare
         self.settings, self.of = settings, of  # of: the case whose model and peer this one shares, at a larger batch
         self.loss = "sparse-ce-logits" if name == "gpt" else "mse"
 
 
 CASES = {case.name: case for case in [
-    Case("small", 32, 4, 20, 3, quarter=1.0, free=0.9),
+    Case("small", 32, 4, 20, 3, quarter=1.0, free=0.9, rate=1e-4),
     Case("slim", 32, 4, 8, 3, quarter=1.0, free=0.9),
-    Case("deep", 32, 1, 2, 1, quarter=1.0, free=0.9),
+    Case("deep", 32, 1, 2, 1, quarter=1.0, free=0.9, rate=1e-4),
     Case("resnet50", 16, 2, 5, quarter=1.0),
     Case("unet", 1, 1, 5, 1),
     Case("gpt", 8, 2, 5, quarter=1.0, settings=("default", "keep")),
-    Case("wide", 4, 1, 5, 1),
-    Case("wide256", 256, 4, 2, 1, of="wide"),
+    Case("wide", 4, 1, 5, 1, rate=1e-6),
+    Case("wide256", 256, 4, 2, 1, rate=1e-6, of="wide"),
 ]}
 
 
@@ -169,10 +170,10 @@ def torch_usable():
     return False
 
 
-def run_torch(files, steps, setting="default", patience=None):
+def run_torch(case, files, steps, setting="default", patience=None):
     options, env = SETTINGS[setting]
     command = [sys.executable, os.path.join(HERE, "torch_train.py"), files.model, files.x, files.y, "--batch", str(files.batch), "--steps", str(steps),
-               "--threads", str(THREADS), *options]
+               "--lr", str(case.rate), "--threads", str(THREADS), *options]
     if files.weights:
         command += ["--weights", files.weights]
     done = limited.run(command, patience=patience, env={"OMP_NUM_THREADS": str(THREADS), **env})
@@ -183,8 +184,8 @@ def run_torch(files, steps, setting="default", patience=None):
 
 
 def train_command(plimsoll, case, files, folder, memory):
-    command = [plimsoll, "train", files.model, "--data", files.x, "--target", files.y, "--loss", case.loss, "--optimizer", "adam", "--batch",
-               str(files.batch), "--no-shuffle", "--threads", str(THREADS), "--spill", folder, "--json", "--quiet"]
+    command = [plimsoll, "train", files.model, "--data", files.x, "--target", files.y, "--loss", case.loss, "--optimizer", "adam", "--lr", str(case.rate),
+               "--batch", str(files.batch), "--no-shuffle", "--threads", str(THREADS), "--spill", folder, "--json", "--quiet"]
     command += ["--weights", files.weights] if files.weights else []
     return command + (["--memory", str(memory)] if memory else [])
 
@@ -218,6 +219,12 @@ def loss_difference(a, b):
     """The largest relative difference of the first losses that both have; None when one has none."""
     pairs = list(zip(a[:LOSSES], b[:LOSSES]))
     return max(abs(p - q) / max(abs(q), 1e-30) for p, q in pairs) if pairs else None
+
+
+def tolerance(least, peers):
+    """How much a loss may differ. Where rounding alone moves losses further than `least`, the peer shows it: its runs in several layouts differ."""
+    spread = [loss_difference(run.losses, peers[0].losses) for run in peers[1:]]
+    return max([least] + [2 * s for s in spread if s is not None])
 
 
 def plan_fault(run):
