@@ -29,9 +29,7 @@ def points_of(args, name):
         run = cases.run_torch(case, files, steps, setting, args.patience)
         if not run.problem:
             yield name, f"PyTorch, {setting}", None, run.peak, run.best()
-    floor, plain = cases.floor_and_plain(args.plimsoll, case, files, args.folder)
-    for k in range(args.points):
-        memory = round(floor * (plain / floor) ** (k / (args.points - 1)))
+    for memory in cases.budgets(args.plimsoll, case, files, args.folder, args.points, args.longest):
         run = cases.run_ours(args.plimsoll, case, files, args.folder, steps, memory, args.groups, args.patience)
         if run.problem:
             print(f"MISSED: {name} in {memory} bytes: {run.problem}")
@@ -49,41 +47,71 @@ def ticks(low, high):
     return [2.0 ** e for e in range(first, last + 1, step)]
 
 
-def even_ticks(most):
-    """From 0, about five, on round numbers."""
-    step = 10 ** math.floor(math.log10(most / 4))
-    step *= next((m for m in (1, 2, 5, 10) if most / (step * m) <= 5), 10)
-    return [k * step for k in range(int(most / step) + 1)]
+def round_ticks(low, high):
+    """1, 2 and 5 times powers of ten between, only the powers where that is many."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    found = [m * 10.0 ** e for e in powers for m in ((1, 2, 5) if high < 100 * low else (1,))]
+    return [t for t in found if low <= t <= high]
+
+
+def apart(places, gap, most):
+    """The places, in order, moved so that neighbours are `gap` apart and none is beyond `most`."""
+    for k in range(1, len(places)):
+        places[k] = max(places[k], places[k - 1] + gap)
+    for k in range(len(places) - 1, -1, -1):
+        places[k] = min(places[k], most - gap * (len(places) - 1 - k))
+    return places
 
 
 def text(x, y, what, anchor="middle", size=11, colour=INK, weight="normal"):
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" fill="{colour}" font-weight="{weight}">{what}</text>'
 
 
+class Scale:
+    """From a number to its place in a panel, `left` pixels from the edge: memory across, seconds up, both by powers."""
+
+    def __init__(self, rows, left):
+        memory, seconds = [(r[2] or r[3]) / MIB for r in rows], [r[4] for r in rows]
+        self.left, self.right, self.bottom = left + LEFT, left + WIDTH - RIGHT, HEIGHT - BOTTOM
+        self.low, self.high = min(memory) / 1.15, max(memory) * 1.15
+        self.quick, self.slow = min(seconds) / 1.3, max(seconds) * 1.3
+
+    def across(self, m):
+        return self.left + (self.right - self.left) * math.log(m / self.low) / math.log(self.high / self.low)
+
+    def down(self, s):
+        return self.bottom - (self.bottom - TOP) * math.log(s / self.quick) / math.log(self.slow / self.quick)
+
+    def place(self, row):
+        return self.across((row[2] or row[3]) / MIB), self.down(row[4])
+
+
+def axes(at):
+    out = []
+    for s in round_ticks(at.quick, at.slow):
+        out.append(f'<line x1="{at.left}" x2="{at.right}" y1="{at.down(s):.1f}" y2="{at.down(s):.1f}" stroke="{GRID}"/>')
+        out.append(text(at.left - 6, at.down(s) + 4, f"{s:g} s", "end"))
+    for m in ticks(at.low, at.high):
+        out.append(f'<line x1="{at.across(m):.1f}" x2="{at.across(m):.1f}" y1="{at.bottom}" y2="{at.bottom + 4}" stroke="{INK}"/>')
+        out.append(text(at.across(m), at.bottom + 17, f"{m:g} MiB" if m < 1024 else f"{m / 1024:g} GiB"))
+    return out + [text(at.left, HEIGHT - 8, "memory of the process; up: seconds per step", "start")]
+
+
 def panel(name, rows, left):
-    """One model's drawing, `left` pixels from the edge: memory in powers of two, seconds from 0."""
-    place = lambda row: (row[2] or row[3]) / MIB
-    low, high = min(map(place, rows)) / 1.15, max(map(place, rows)) * 1.15
-    most = max(row[4] for row in rows) * 1.1
-    across = lambda m: left + LEFT + (WIDTH - LEFT - RIGHT) * math.log(m / low) / math.log(high / low)
-    down = lambda s: TOP + (HEIGHT - TOP - BOTTOM) * (1 - s / most)
-    out = [text(left + LEFT, 18, f"{name}, batch {cases.CASES[name].batch}", "start", 13, weight="bold")]
-    for s in even_ticks(most):
-        out.append(f'<line x1="{left + LEFT}" x2="{left + WIDTH - RIGHT}" y1="{down(s):.1f}" y2="{down(s):.1f}" stroke="{GRID}"/>')
-        out.append(text(left + LEFT - 6, down(s) + 4, f"{s:g}", "end"))
-    for m in ticks(low, high):
-        out.append(f'<line x1="{across(m):.1f}" x2="{across(m):.1f}" y1="{HEIGHT - BOTTOM}" y2="{HEIGHT - BOTTOM + 4}" stroke="{INK}"/>')
-        out.append(text(across(m), HEIGHT - BOTTOM + 17, f"{m:g} MiB" if m < 1024 else f"{m / 1024:g} GiB"))
-    out.append(text(left + LEFT, HEIGHT - 8, "memory of the process; up: seconds per step", "start"))
-    ours = sorted((place(r), r[4]) for r in rows if r[1] == "plimsoll")
+    """One model's drawing."""
+    at = Scale(rows, left)
+    out = [text(at.left, 18, f"{name}, batch {cases.CASES[name].batch}", "start", 13, weight="bold"), *axes(at)]
+    ours = sorted(at.place(r) for r in rows if r[1] == "plimsoll")
     if ours:
-        out.append(f'<polyline fill="none" stroke="{OURS}" stroke-width="2" points="' + " ".join(f"{across(m):.1f},{down(s):.1f}" for m, s in ours) + '"/>')
-        out += [f'<circle cx="{across(m):.1f}" cy="{down(s):.1f}" r="3" fill="{OURS}"/>' for m, s in ours]
-        out.append(text(across(ours[0][0]) + 4, down(ours[0][1]) - 8, "plimsoll", "start", colour=OURS))
-    for row in (r for r in rows if r[1] != "plimsoll"):
-        x, y = across(place(row)), down(row[4])
+        out.append(f'<polyline fill="none" stroke="{OURS}" stroke-width="2" points="' + " ".join(f"{x:.1f},{y:.1f}" for x, y in ours) + '"/>')
+        out += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{OURS}"/>' for x, y in ours]
+        out.append(text(ours[0][0] + 6, ours[0][1] - 6, "plimsoll", "start", colour=OURS))
+    peers = sorted(((*at.place(r), r[1]) for r in rows if r[1] != "plimsoll"), key=lambda p: p[1])
+    edge = min((p[0] for p in peers), default=0) - 14
+    for (x, y, who), label in zip(peers, apart([p[1] for p in peers], 13, at.bottom - 4)):
+        out.append(f'<line x1="{edge + 2:.1f}" x2="{x:.1f}" y1="{label:.1f}" y2="{y:.1f}" stroke="{PEER}" stroke-width="0.5"/>')
         out.append(f'<rect x="{x - 3.5:.1f}" y="{y - 3.5:.1f}" width="7" height="7" fill="{PEER}"/>')
-        out.append(text(x - 7, y + 4, row[1], "end", colour=PEER))
+        out.append(text(edge, label + 4, who, "end", colour=PEER))
     return out
 
 
@@ -104,6 +132,7 @@ def main():
     p.add_argument("--points", type=int, default=7, help="budgets per model")
     p.add_argument("--steps", type=int, help="of a run, instead of as many as suit the model")
     p.add_argument("--quick", action="store_true", help="small batches and images: whether it works, not how fast it is")
+    p.add_argument("--longest", type=float, default=120, help="seconds of a planned step; budgets that take longer are left out")
     p.add_argument("--patience", type=int, default=1800, help="seconds after which a run is stopped")
     p.add_argument("--folder", default=os.environ.get("BENCH_DIR", "bench-data"))
     p.add_argument("--svg", help="where to draw it; not at all unless given")

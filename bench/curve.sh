@@ -1,6 +1,6 @@
 #!/bin/sh
-# Time against memory in training: bench-data/curve.csv and docs/curve.svg (with --quick or some models only the former).
-#   bench/curve.sh [--points N] [--models slim,wide] [--steps N] [--quick] ...      BENCH_DIR: where the data is kept (default bench-data)
+# Time against memory in training, PyTorch beside plimsoll: curve.csv in the data folder, and a drawing.
+#   bench/curve.sh [--svg FILE] [--points N] [--models slim,wide] [--steps N] [--quick] ...      BENCH_DIR: where the data is kept (default bench-data)
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../tests/lib/python.sh"

@@ -17,10 +17,6 @@ TOLERANCE, BETWEEN = 1e-4, 1e-5
 FEW = {"deep", "wide", "resnet50", "unet"}  # large: two budgets
 
 
-def budgets(low, high, n):
-    return [round(low * (high / low) ** (k / (n - 1))) for k in range(n)] if n > 1 else [low]
-
-
 def faults(run, first, peers):
     """What is wrong with a run, as text; nothing: it is as promised."""
     if run.problem:
@@ -41,17 +37,15 @@ def check(args, case):
     if any(run.problem for run in peers):
         print(f"{case.name}: PyTorch: {next(run.problem for run in peers if run.problem)}")
         return 0, 1
-    floor, plain = cases.floor_and_plain(args.plimsoll, case, files, args.folder)
-    first, bad = [], 0
-    sizes = budgets(floor, plain, args.budgets or (2 if case.name in FEW else 10))
-    for memory in sizes:
+    first, good, bad = [], 0, 0
+    for memory in cases.budgets(args.plimsoll, case, files, args.folder, args.budgets or (2 if case.name in FEW else 10), args.longest):
         run = cases.run_ours(args.plimsoll, case, files, args.folder, steps, memory, args.groups, args.patience)
         why = faults(run, first, peers)
         first = first or list(run.losses)
-        bad += bool(why)
+        good, bad = good + (not why), bad + bool(why)
         seconds = "" if run.problem else f"{run.best():9.4g} s  planned {run.planned / MIB:9.2f}  peak {run.peak / MIB:9.2f}"
         print(f"{case.name:<9} {memory / MIB:>9.2f} MiB  {seconds}  {'FAILED: ' + why if why else 'ok'}", flush=True)
-    return len(sizes) - bad, bad
+    return good, bad
 
 
 def main():
@@ -61,6 +55,7 @@ def main():
     p.add_argument("--budgets", type=int, help="how many, instead of as many as suit the model")
     p.add_argument("--steps", type=int)
     p.add_argument("--quick", action="store_true", help="small batches and images")
+    p.add_argument("--longest", type=float, default=120, help="seconds of a planned step; budgets that take longer are left out")
     p.add_argument("--patience", type=int, default=1800, help="seconds after which a run is stopped")
     p.add_argument("--folder", default=os.environ.get("BENCH_DIR", "bench-data"))
     p.add_argument("--plimsoll", required=True, help=argparse.SUPPRESS)

@@ -124,7 +124,11 @@ def judge(case, label, runs, quick):
     for name, run in runs.items():
         if run.problem:
             yield f"{label}, {'ONNX Runtime' if name == 'peer' else name}: {run.problem}"
-        elif name != "peer" and peer and not peer.problem:
+            continue
+        fault = train_cases.plan_fault(run) if name != "peer" else None
+        if fault:
+            yield f"{label}, {name}: {fault}"
+        if name != "peer" and peer and not peer.problem:
             d = difference(run.output, peer.output)
             if d is None or d > TOLERANCE:
                 yield f"{label}, {name}: the output " + (f"differs by {d:.1e} (at most {TOLERANCE:.0e})" if d is not None else "has another shape or is not finite")

@@ -1,8 +1,11 @@
 """A process of its own inside a memory cgroup (no swap), for every benchmark that is written in Python. tests/lib/cgroup.sh makes the groups."""
 import os
+import signal
 import subprocess
 import sys
 import time
+
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as an exception, so that what was started is ended
 
 CGROUP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "lib", "cgroup.sh")
 

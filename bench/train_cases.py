@@ -204,13 +204,25 @@ def run_ours(plimsoll, case, files, folder, steps, memory=None, in_group=True, p
     return Run(None, facts["loss"], seconds, facts["peak_rss_bytes"], facts["planned_peak_bytes"], facts["floor_bytes"])
 
 
-def floor_and_plain(plimsoll, case, files, folder):
-    """The smallest budget that train promises, and what keeping everything takes: bytes."""
-    command = train_command(plimsoll, case, files, folder, 1 << 50) + ["--steps", "1", "--plan-only"]
-    floor = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["floor_bytes"]
+def plan_facts(plimsoll, case, files, folder, memory):
+    """What train would do inside `memory` bytes: its report, without a step."""
+    command = train_command(plimsoll, case, files, folder, memory) + ["--steps", "1", "--plan-only"]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def budgets(plimsoll, case, files, folder, n, longest):
+    """n budgets, from the smallest that train promises to what keeping everything takes, each by the same factor larger than the one before.
+    Those at which a step is planned to take more than `longest` seconds are left out, with a word."""
+    low = plan_facts(plimsoll, case, files, folder, 1 << 50)["floor_bytes"]
     command = [plimsoll, "plan", files.model, "--train", "adam", "--loss", case.loss, "--batch", str(files.batch), "--memory", str(1 << 50), "--json"]
-    plain = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["plain_bytes"]
-    return floor, max(plain, floor)
+    high = max(low, json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["plain_bytes"])
+    for k in range(n):
+        memory = round(low * (high / low) ** (k / max(1, n - 1)))
+        seconds = plan_facts(plimsoll, case, files, folder, memory)["planned_seconds"]
+        if seconds <= longest:
+            yield memory
+        else:
+            print(f"{case.name:<9} {memory / MIB:>9.2f} MiB  SKIPPED: a step is planned to take {seconds:.0f} s", flush=True)
 
 
 # -------------------------------------------------------------------------------------------------------- checks
