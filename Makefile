@@ -27,8 +27,24 @@ bench: all ## measure against the baselines
 	@PLIMSOLL=$(abspath $(BUILD))/plimsoll bench/run.sh
 
 bench-arrays: all ## array files: the plain C loop, NumPy and Dask beside plimsoll eval
-	@scripts/setup.sh bench || true
+	@scripts/setup.sh bench-arrays || true
 	@PLIMSOLL=$(abspath $(BUILD))/plimsoll bench/run.sh arrays
+
+bench-train: all ## training: PyTorch beside plimsoll train, without a budget and in a quarter of its memory
+	@scripts/setup.sh bench-train || true
+	@PLIMSOLL=$(abspath $(BUILD))/plimsoll bench/run.sh train
+
+bench-infer: all ## inference: ONNX Runtime beside plimsoll infer, and inside half of its memory
+	@scripts/setup.sh bench-infer || true
+	@PLIMSOLL=$(abspath $(BUILD))/plimsoll bench/run.sh infer
+
+bench-exact: all ## training at budgets from the smallest up, in memory cgroups: peaks as planned, losses as PyTorch has them
+	@scripts/setup.sh bench-train || true
+	@PLIMSOLL=$(abspath $(BUILD))/plimsoll bench/run.sh exact
+
+bench-curve: all ## training: time against memory; draws docs/curve.svg
+	@scripts/setup.sh bench-train || true
+	@PLIMSOLL=$(abspath $(BUILD))/plimsoll bench/curve.sh --svg docs/curve.svg
 
 bench-pack: all ## static offset assignment on the packing cases
 	@PLIMSOLL=$(abspath $(BUILD))/plimsoll bench/run.sh pack
@@ -71,4 +87,4 @@ help: ## this list
 
 comma := ,
 
-.PHONY: all demo check bench bench-arrays bench-pack bench-plan soak asan tsan fuzz install clean help
+.PHONY: all demo check bench bench-arrays bench-train bench-infer bench-exact bench-curve bench-pack bench-plan soak asan tsan fuzz install clean help

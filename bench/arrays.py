@@ -11,12 +11,12 @@ import random
 import resource
 import subprocess
 import sys
-import time
 
 import numpy as np
 
+import limited
+
 HERE = os.path.dirname(os.path.abspath(__file__))
-CGROUP = os.path.join(HERE, "..", "tests", "lib", "cgroup.sh")
 CONTESTANTS = ["floor", "numpy", "dask", "plimsoll"]
 SAMPLES = 400
 TARGET = 1.25  # times the floor
@@ -40,17 +40,7 @@ class Machine:
     def __init__(self, args):
         self.folder, self.memory, self.patience = args.folder, args.memory, args.patience
         self.binary = {"plimsoll": args.plimsoll, "floor": args.floor, "make": args.make_array}
-        self.limited = self.cgroup("make", str(self.memory)) is not None and self.cgroup("remove", self.made) is not None
-        if not self.limited:
-            print("may not create a memory cgroup here: NOT LIMITED; peaks are of the resident set", file=sys.stderr)
-
-    def cgroup(self, *words):
-        done = subprocess.run(["sh", CGROUP, *words], capture_output=True, text=True)
-        if done.returncode:
-            return None
-        if words[0] == "make":
-            self.made = done.stdout.strip()
-        return done.stdout.strip()
+        self.limited = limited.usable()
 
     def cool(self, inputs):
         """Nothing of the inputs, or of what ran before, is left in the cache or on its way to the disk."""
@@ -66,35 +56,11 @@ class Machine:
 
     def run(self, command, own_clock):
         """@return seconds or None, peak bytes, what went wrong"""
-        group = self.cgroup("make", str(self.memory)) if self.limited else None
-
-        def enter():
-            if group:
-                with open(group + "/cgroup.procs", "w") as f:
-                    f.write(str(os.getpid()))
-
-        before = time.perf_counter()
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=enter)
-        late = False
-        try:
-            out, err = child.communicate(timeout=self.patience)
-        except subprocess.TimeoutExpired:
-            late = True
-            child.kill()
-            out, err = child.communicate()
-        seconds = time.perf_counter() - before
-        peak, killed = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024, False
-        if group:
-            peak, killed = int(self.cgroup("peak", group)), self.cgroup("killed", group) == "yes"
-            self.cgroup("remove", group)
-        if late:
-            return None, peak, f"> {self.patience} s"
-        if killed:
-            return None, peak, "killed"
-        if child.returncode:
-            last = err.strip().splitlines()[-1:] or [f"exit code {child.returncode}"]
-            return None, peak, "killed" if child.returncode == -9 else "failed: " + last[0]
-        return (float(out.split()[-1]) if own_clock else seconds), peak, None
+        done = limited.run(command, self.memory if self.limited else None, self.patience)
+        peak = done.peak if self.limited else resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+        if done.problem():
+            return None, peak, done.problem()
+        return (float(done.out.split()[-1]) if own_clock else done.seconds), peak, None
 
 
 def inputs_of(machine, scale):

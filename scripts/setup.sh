@@ -2,7 +2,10 @@
 # Makes sure that what the build needs is there. Quiet when nothing is missing.
 #   scripts/setup.sh         for make and make check
 #   scripts/setup.sh fuzz    for make fuzz, too
-#   scripts/setup.sh bench   for make bench-arrays and bench-conv, too: peers to be compared with
+#   scripts/setup.sh bench-arrays, bench-conv, bench-train, bench-infer
+#                            the peers of make bench-arrays, bench-conv, bench-train and bench-curve, bench-infer, too: nothing else needs them.
+#                            ONNX Runtime goes into $BENCH_DIR (default bench-data), not into the system
+#   scripts/setup.sh bench   all of them
 # As root on Debian or Ubuntu it installs; otherwise it says what to install and fails.
 set -eu
 
@@ -24,9 +27,18 @@ TABLE
 clang               | tool clang        | libFuzzer
 libomp-dev          | clang omp.h       | OpenMP with clang
 TABLE
-    [ "${1:-}" != bench ] || cat <<'TABLE'
+    case ${1:-} in bench | bench-arrays) cat <<'TABLE' ;; esac
 python3-dask        | dask              | what plimsoll eval is compared with
+TABLE
+    case ${1:-} in bench | bench-conv) cat <<'TABLE' ;; esac
 libdnnl-dev         | header dnnl.h     | what convolutions are compared with (bench-conv)
+TABLE
+    case ${1:-} in bench | bench-train) cat <<'TABLE' ;; esac
+python3-torch       | torch             | what plimsoll train is compared with
+TABLE
+    case ${1:-} in bench | bench-infer) cat <<'TABLE' ;; esac
+nodejs              | tool node         | runs ONNX Runtime, which plimsoll infer is compared with
+npm                 | tool npm          | brings ONNX Runtime (onnxruntime-node)
 TABLE
 }
 
@@ -42,6 +54,7 @@ present() { # kind, name
     cmocka) pkg-config --exists cmocka 2>/dev/null ;;
     hdf5) pkg-config --exists hdf5-serial 2>/dev/null || pkg-config --exists hdf5 2>/dev/null ;;
     dask) [ -d /usr/lib/python3/dist-packages/dask ] || python3 -c 'import dask.array' >/dev/null 2>&1 ;;
+    torch) [ -d /usr/lib/python3/dist-packages/torch ] || python3 -c 'import torch' >/dev/null 2>&1 ;;
     numpy) [ -d /usr/lib/python3/dist-packages/numpy ] || python3 -c 'import numpy' >/dev/null 2>&1 ;;
     esac
 }
@@ -60,7 +73,16 @@ done <<EOF
 $(needs "${1:-}")
 EOF
 
-[ -n "$missing" ] || exit 0
+# ONNX Runtime is no Debian package. Its scripts would only fetch what a graphics card needs.
+bring_onnxruntime() {
+    case ${1:-} in bench | bench-infer) ;; *) return 0 ;; esac
+    ort=${BENCH_DIR:-bench-data}/ort
+    [ ! -d "$ort/node_modules/onnxruntime-node" ] || return 0
+    echo "installing: onnxruntime-node into $ort" >&2
+    mkdir -p "$ort" && npm install --prefix "$ort" --ignore-scripts --no-save --no-package-lock --no-audit --no-fund onnxruntime-node >/dev/null
+}
+
+[ -n "$missing" ] || { bring_onnxruntime "${1:-}"; exit; }
 
 printf 'missing:\n%s' "$lines" >&2
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
@@ -73,3 +95,4 @@ else
     echo "please install them, on Debian or Ubuntu with: sudo apt-get install$missing" >&2
     exit 1
 fi
+bring_onnxruntime "${1:-}"

@@ -163,4 +163,5 @@ def main():
         f.truncate(g.bytes)
 
 
-main()
+if __name__ == "__main__":
+    main()
