@@ -10,7 +10,7 @@ _plimsoll() {
     case $prev in
     --memory) COMPREPLY=($(compgen -W "256M 512M 1G 2G 4G 8G 50% 80%" -- "$cur")); return ;;
     --allow) COMPREPLY=($(compgen -W "f16 bf16 int8" -- "$cur")); return ;;
-    --train) COMPREPLY=($(compgen -W "sgd momentum nesterov adam adamw rmsprop" -- "$cur")); return ;;
+    --train | --optimizer) COMPREPLY=($(compgen -W "sgd momentum nesterov adam adamw rmsprop" -- "$cur")); return ;;
     --loss) COMPREPLY=($(compgen -W "mse mae bce bce-logits ce ce-logits sparse-ce sparse-ce-logits" -- "$cur")); return ;;
     --spill) COMPREPLY=($(compgen -d -- "$cur")); return ;;
     --threads | --batch | --dim | --why) return ;;

@@ -170,6 +170,7 @@ typedef struct plim_settings {
     const char *spill_dir; /**< where values that do not fit may go; NULL: nothing is spilled */
     uint32_t seconds_max;  /**< for searches; 0: default */
     bool no_direct_io;     /**< use the page cache even where direct I/O works */
+    bool pin;              /**< the memory of a run is locked, so that it is never swapped: needs RLIMIT_MEMLOCK */
     bool plan_anyway;      /**< where no plan fits, make the one that needs least all the same: its facts say that it does not fit, and it does
                                 not run */
     /** Allocation hook; NULL: malloc. Must return memory aligned as malloc's. For tests and embedders. */
@@ -323,6 +324,7 @@ typedef struct plim_model_options {
     const char *optimizer; /**< a step of training by "sgd", "momentum", "nesterov", "adam", "adamw" or "rmsprop"; NULL: inference. Parameters other than
                                 the usual ones: "adam:beta1=0.8,beta2=0.99,eps=1e-7,decay=0.01", "momentum:momentum=0.8", "rmsprop:rho=0.99" */
     const char *loss; /**< "mse", "mae", "bce", "bce-logits", "ce", "ce-logits", "sparse-ce", "sparse-ce-logits"; NULL: "mse" */
+    const char *weights; /**< a .safetensors file with the parameters, by name; NULL: what the model file has, in training new ones where it has none */
     const char *narrow; /**< in training, "f16" or "bf16": what the backward pass reads is kept in fewer bits, which changes the numbers; NULL: it is not */
 } plim_model_options;
 
@@ -444,10 +446,8 @@ typedef struct plim_train_options {
                                     rising, "cosine:100"; "step:1000:0.1" multiplies it every so many steps */
     uint64_t seed;             /**< of initial weights, the order of samples, dropout */
     bool in_order;             /**< samples come as they lie in their files; else each epoch in another order */
-    const char *weights;       /**< a .safetensors file to begin with; NULL: what the model file has, or new ones */
     const char *resume;        /**< a checkpoint of a training with the same model, data and options to go on from; NULL: from the beginning. With the same
                                     budget and threads it goes on bit for bit as if it had not been stopped */
-    bool pin;                  /**< the memory is locked: never swapped */
 } plim_train_options;
 
 /** What a step says. */

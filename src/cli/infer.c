@@ -13,6 +13,7 @@ typedef struct job {
     const char *path;
     plim__cli_bindings in, out;
     plim__cli_dims dims;
+    const char *weights;
     uint32_t batch, repeat;
     bool schedule;
 } job;
@@ -61,7 +62,7 @@ static int run_job(job *j, plim__cli_shared *shared)
     plim_inference *inference = NULL;
     plim__cli_bar bar;
     plim_run_facts run = {0};
-    const plim_model_options how = {.batch = j->batch, .dim = j->dims.item, .n_dims = j->dims.n};
+    const plim_model_options how = {.batch = j->batch, .dim = j->dims.item, .n_dims = j->dims.n, .weights = j->weights};
     double *seconds = calloc(j->repeat, sizeof *seconds);
     signal(SIGXFSZ, SIG_IGN); /* a limit on the size of files is then an error that names the file */
     plim__cli_bar_start(&bar, shared);
@@ -93,6 +94,7 @@ int plim_cli_infer(int argc, char **argv)
         {.name = "batch", .kind = PLIM__CLI_IS_COUNT, .to = &j.batch, .value = "N", .help = "for models whose first dimension is no batch: what it is"},
         {.name = "dim", .kind = PLIM__CLI_IS_CALL, .to = &j.dims, .value = "NAME=VALUE", .take = plim__cli_take_dim,
          .help = "what a dimension is that the model only names"},
+        {.name = "weights", .kind = PLIM__CLI_IS_TEXT, .to = &j.weights, .value = "FILE", .help = "the weights, a .safetensors file, instead of the model's own"},
         {.name = "repeat", .kind = PLIM__CLI_IS_COUNT, .to = &j.repeat, .value = "N", .help = "run it so many times and say how long each took"},
         {.name = "schedule", .kind = PLIM__CLI_IS_FLAG, .to = &j.schedule, .help = "show the plan's loops, stages and slots on stderr"},
     };

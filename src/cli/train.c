@@ -184,9 +184,10 @@ static void fill_options(job *j, const plim__cli_shared *shared)
 {
     j->how = (plim_train_options){
         .model = {.batch = j->batch, .dim = j->dims.item, .n_dims = j->dims.n, .optimizer = j->optimizer ? j->optimizer : "adam", .loss = j->loss,
+                  .weights = j->weights,
                   .narrow = shared->allow & PLIM__ALLOW_F16 ? "f16" : shared->allow & PLIM__ALLOW_BF16 ? "bf16" : NULL},
         .input = j->data.item, .n_inputs = j->data.n, .target = {.name = "target", .path = j->target}, .epochs = j->epochs, .steps = j->steps,
-        .rate = j->rate, .schedule = j->schedule_name, .seed = j->seed, .in_order = j->in_order, .weights = j->weights, .pin = j->pin,
+        .rate = j->rate, .schedule = j->schedule_name, .seed = j->seed, .in_order = j->in_order,
         .resume = j->resume && access(j->checkpoint, F_OK) == 0 ? j->checkpoint : NULL,
     };
 }
@@ -254,5 +255,6 @@ int plim_cli_train(int argc, char **argv)
     if (wrong) return plim__cli_usage(cmd.name, "%s", wrong);
     j.path = argv[0];
     fill_options(&j, &shared);
+    shared.set.pin = j.pin;
     return run_job(&j, &shared);
 }

@@ -125,7 +125,7 @@ static plim_status add_bias(plim__onnx_call *c, uint32_t v, plim_error *err)
 plim_status plim__onnx_conv_of(plim__onnx_call *c, uint32_t x, uint32_t w, plim__conv *conv, plim_error *err)
 {
     window win;
-    int64_t groups;
+    int64_t groups = 1;
     PLIM_TRY(conv_window(c, x, w, &win, &groups, err));
     PLIM_TRY(pads_of(c, &win, err));
     *conv = conv_of(&win, groups);
@@ -175,7 +175,7 @@ plim_status plim__onnx_lower_conv_transpose(plim__onnx_call *c, plim_error *err)
 {
     window win;
     uint32_t x, w, v;
-    int64_t groups, out[3];
+    int64_t groups = 1, out[3];
     PLIM_TRY(plim__onnx_in_float(c, 0, &x, err));
     PLIM_TRY(plim__onnx_in_float(c, 1, &w, err));
     PLIM_TRY(conv_window(c, x, w, &win, &groups, err));

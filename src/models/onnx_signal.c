@@ -32,7 +32,7 @@ plim_status plim__onnx_lower_window(plim__onnx_call *c, plim_error *err)
     const double *a = factors[c->arg];
     plim_dtype to;
     plim__onnx_host *h;
-    int64_t n;
+    int64_t n = 0;
     PLIM_TRY(length_of(c, 0, "size", &n, err));
     PLIM_TRY(plim__onnx_dtype(plim__onnx_int(c, "output_datatype", 1), &to, err));
     PLIM_TRY(plim__onnx_host_new(c->x, to, &(plim_shape){1, {n}}, &h, err));
@@ -159,7 +159,7 @@ static plim_status frames_of(plim__onnx_call *c, uint32_t x, int64_t step, int64
 plim_status plim__onnx_lower_stft(plim__onnx_call *c, plim_error *err)
 {
     uint32_t x, window = PLIM__NONE, v;
-    int64_t step, length = 0;
+    int64_t step = 0, length = 0;
     PLIM_TRY(signal(c, &x, err));
     const plim_shape s = plim__onnx_shape(c, x);
     PLIM_TRY(length_of(c, 1, "frame_step", &step, err));
@@ -197,8 +197,8 @@ static void mel_filter(double *column, int64_t stride, const int64_t edge[3])
 /* Edges at equal distances on the mel scale, each at the bin below it. */
 plim_status plim__onnx_lower_mel_weights(plim__onnx_call *c, plim_error *err)
 {
-    int64_t bands, length, edge[3];
-    double rate, low, high;
+    int64_t bands = 0, length = 0, edge[3];
+    double rate = 0, low = 0, high = 0;
     plim_dtype to;
     plim__onnx_host *h, *wide;
     PLIM_TRY(length_of(c, 0, "num_mel_bins", &bands, err));

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #ifndef MADV_POPULATE_WRITE
@@ -92,4 +93,17 @@ plim_status plim__arena_map(void **out, uint64_t bytes, uint32_t threads, plim_e
 void plim__arena_unmap(void *p, uint64_t bytes)
 {
     if (p) munmap(p, plim__round_up(bytes ? bytes : 1, page_bytes()));
+}
+
+plim_status plim__arena_lock(void *p, uint64_t bytes, plim_error *err)
+{
+    char want[32], have[32];
+    struct rlimit limit = {0};
+    if (mlock(p, bytes) == 0) return PLIM_OK;
+    const int code = errno;
+    getrlimit(RLIMIT_MEMLOCK, &limit);
+    plim_bytes_format(want, sizeof want, bytes);
+    plim_bytes_format(have, sizeof have, (uint64_t)limit.rlim_cur);
+    return plim__fail(err, PLIM_E_NOMEM, "%s cannot be locked in memory: %s; RLIMIT_MEMLOCK allows %s (ulimit -l)", want, strerror(code),
+                      limit.rlim_cur == RLIM_INFINITY ? "any amount" : have);
 }

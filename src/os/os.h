@@ -64,6 +64,8 @@ uint32_t plim__cpu_count(const plim__os *os);
  *  @return PLIM_E_NOMEM when it cannot be had. Aligned to 2 MiB when it is 2 MiB or larger. */
 plim_status plim__arena_map(void **out, uint64_t bytes, uint32_t threads, plim_error *err);
 void plim__arena_unmap(void *p, uint64_t bytes);
+/** Keeps it in memory, whatever the system is short of. The message names the limit that is in the way. */
+plim_status plim__arena_lock(void *p, uint64_t bytes, plim_error *err);
 
 /* ---- parallel.c: the one pool of compute threads ---- */
 /** Calls fn(arg, i, worker) for i in [0, n), each i once; worker in [0, threads) and stable: item i is always done by worker

@@ -14,6 +14,19 @@ struct plim_inference {
     plim_plan *plan;
 };
 
+static plim_status check_weights(const plim__model *m, plim_error *err)
+{
+    uint32_t missing = 0, first = 0;
+    for (uint32_t i = m->n_params; i-- > 0;) {
+        if (m->graph->source[m->graph->value[m->param[i].value].source].path[0]) continue;
+        missing++;
+        first = i;
+    }
+    PLIM_FAIL_IF(missing > 0, err, PLIM_E_INVALID, "the model has no weights for %u of its %u parameters, '%.60s' for one: give them with --weights FILE",
+                 missing, m->n_params, m->param[first].name);
+    return PLIM_OK;
+}
+
 static plim_status build(plim_inference *r, const char *path, const plim_model_options *options, const plim_binding *in, uint32_t n_in,
                          const plim_binding *out, uint32_t n_out, const plim_settings *set, plim_error *err)
 {
@@ -25,6 +38,7 @@ static plim_status build(plim_inference *r, const char *path, const plim_model_o
     if (how.batch == 0) how.batch = r->data.samples;
     const plim__model_types types = {.input = r->data.type, .n_inputs = r->data.n, .outputs_given = true, .output = out, .n_outputs = n_out};
     PLIM_TRY(plim__model_program_new(&r->model, path, &how, &types, set, err));
+    PLIM_TRY(check_weights(r->model->model, err));
     PLIM_TRY(plim__dataset_bind_inputs(&r->data, r->model->model, false, err));
     return plim_model_plan(&r->plan, r->model, set, err);
 }

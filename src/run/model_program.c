@@ -4,6 +4,7 @@
  * asked to have in memory takes none. In training the loss is kept in memory, and the parameters' new values take the old ones' places. */
 #include "run/model_program.h"
 #include "models/blocked.h"
+#include "models/weights.h"
 #include "ops/ops.h"
 #include "plan/plan.h"
 #include "run/program.h"
@@ -109,6 +110,7 @@ static plim_status build(plim_model *m, const char *path, const plim_model_optio
     PLIM_FAIL_IF(how->narrow && !how->optimizer, err, PLIM_E_INVALID, "nothing is kept for a backward pass in inference: '%.20s' is for training", how->narrow);
     if (how->narrow) PLIM_TRY(plim__narrow_named(&narrow, how->narrow, err));
     PLIM_TRY(read_model(m, path, how, types, err));
+    if (how->weights) PLIM_TRY(plim__weights_bind(m->model, &plim__os_linux, how->weights, NULL, err));
     PLIM_TRY(plim__model_block(m->model, err));
     m->batch = batch_of(m->model);
     PLIM_TRY(m->training ? plim__model_train(&m->train, m->model, &training, err)

@@ -162,6 +162,7 @@ static plim_status open_run(plim__run_state *run)
     PLIM_TRY(open_files(run));
     if (plan->arena_bytes > 0) PLIM_TRY(plim__arena_map(&run->arena, plan->arena_bytes, plan->threads, run->err));
     run->arena_bytes = plan->arena_bytes;
+    if (plan->set.pin && run->arena) PLIM_TRY(plim__arena_lock(run->arena, run->arena_bytes, run->err));
 #if PLIM_DEBUG >= 3
     if (run->arena) memset(run->arena, 0xff, plan->arena_bytes); /* NaN, -1: nothing may depend on what it finds */
 #endif

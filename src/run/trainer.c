@@ -3,7 +3,6 @@
  * Everything that a step depends on follows from the options and its number: which samples, which rate, which random numbers. So a training that is
  * stopped and resumed goes on as if it had not been. */
 #include "core/size.h"
-#include "models/weights.h"
 #include "run/dataset.h"
 #include "run/model_program.h"
 #include "run/parameters.h"
@@ -61,7 +60,6 @@ static plim_status build(plim_trainer *t, const char *path, const plim_train_opt
     inputs.n = target;
     PLIM_TRY(plim__dataset_bind_inputs(&inputs, t->model->model, true, err));
     PLIM_TRY(plim__dataset_bind(&t->data, target, t->model->model->graph, t->model->train.target, "the target", true, err));
-    if (how->weights) PLIM_TRY(plim__weights_bind(t->model->model, &plim__os_linux, how->weights, NULL, err));
     PLIM_TRY(set_length(t, how, err));
     return plim_model_plan(&t->plan, t->model, set, err);
 }
