@@ -492,8 +492,8 @@ typedef struct plim_conformance {
     char why[512]; /**< the first difference, or what is not supported; "" where it passed */
 } plim_conformance;
 
-/** Runs one test as the ONNX project lays it out: `folder`/model.onnx, `folder`/test_data_set_0/input_0.pb, output_0.pb ... Results conform as they do
- *  there: the same dtype and shape, floats within 1e-7 + 1e-3 * |expected|, the rest equal; bf16 within a unit in the last place.
+/** Runs one test as the ONNX project lays it out: `folder`/model.onnx, `folder`/test_data_set_0/input_0.pb, output_0.pb ... Results conform as they
+ *  do there: the same dtype and shape, floats within 1e-7 + 1e-3 * |expected|, the rest equal; bf16 within a unit in the last place.
  *  @return PLIM_OK whatever the verdict; PLIM_E_INVALID where there is no model.onnx, PLIM_E_NOMEM */
 PLIM_API plim_status plim_conformance_run(plim_conformance *out, const char *folder, const plim_settings *set, plim_error *err);
 

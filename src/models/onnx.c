@@ -442,7 +442,7 @@ static plim_status add_input(plim__onnx *x, const plim__onnx_info *in, bool samp
     return plim__model_input(x->model, in->name, dtype, &shape, samples && shape.rank > 0 ? 0 : -1, &find(x, in->name)->value, err);
 }
 
-/* Are the data what the file says of the input? It is their own shape that counts: that in the file may be left open, and nothing else is made of it. */
+/* Are the data what the file says of the input? Their own shape counts: that in the file may be left open, and nothing else is made of it. */
 static plim_status check_known(const plim__onnx *x, const plim__onnx_info *in, const plim__known *k, plim_error *err)
 {
     plim_dtype dtype;
@@ -450,7 +450,8 @@ static plim_status check_known(const plim__onnx *x, const plim__onnx_info *in, c
     const plim_status status = plim__onnx_dtype(in->type, &dtype, &inner);
     if (status != PLIM_OK) return FAIL(x, status, "input '%s': %s", show(in->name).text, inner.message);
     if (dtype != k->dtype)
-        return FAIL(x, PLIM_E_TYPE, "input '%s' is of %s; the data are of %s", show(in->name).text, plim_dtype_name(dtype), plim_dtype_name(k->dtype));
+        return FAIL(x, PLIM_E_TYPE, "input '%s' is of %s; the data are of %s", show(in->name).text, plim_dtype_name(dtype),
+                    plim_dtype_name(k->dtype));
     return PLIM_OK;
 }
 

@@ -7,8 +7,8 @@
  *   onnx_save.c    a copy of the file with other data
  *   onnx_fold.c    what is known while reading, computed by the ops' own kernels
  *   onnx_ops.c     the table: op_type to a lowering function; attributes and operands for it
- *   onnx_math.c, onnx_shape.c, onnx_index.c, onnx_reduce.c, onnx_conv.c, onnx_resize.c, onnx_norm.c, onnx_loss.c, onnx_quant.c, onnx_einsum.c, onnx_rnn.c,
- *   onnx_signal.c, onnx_sample.c   the lowering functions
+ *   onnx_math.c, onnx_shape.c, onnx_index.c, onnx_reduce.c, onnx_conv.c, onnx_resize.c, onnx_norm.c, onnx_loss.c, onnx_quant.c, onnx_einsum.c,
+ *   onnx_rnn.c, onnx_signal.c, onnx_sample.c   the lowering functions
  *
  * All of it lives in an arena of chunks that goes when the import ends. Names are NUL-terminated copies. */
 #ifndef PLIM_MODELS_ONNX_H

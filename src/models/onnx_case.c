@@ -73,7 +73,8 @@ static void brief_port(plim__onnx_brief *b, const plim__onnx_info *in, const cha
     if (in->type == TYPE_BFLOAT16 && bit < 64) b->bf16 |= UINT64_C(1) << bit;
     if (!what || !b->numeric) return;
     b->numeric = false;
-    snprintf(b->other, sizeof b->other, "%s '%s' is %s", kind, plim__array_quote(name, sizeof name, (const uint8_t *)in->name, strlen(in->name)), what);
+    plim__array_quote(name, sizeof name, (const uint8_t *)in->name, strlen(in->name));
+    snprintf(b->other, sizeof b->other, "%s '%s' is %s", kind, name, what);
 }
 
 static bool has_data(const plim__onnx_file *f, const char *input)

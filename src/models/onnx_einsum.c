@@ -142,7 +142,8 @@ static plim_status roles_of(plim__onnx_call *c, const equation *e, uint32_t next
     }
     for (uint32_t d = 0; d < b->term.n; d++)
         if (!has(&a->term, b->term.letter[d])) r->columns.letter[r->columns.n++] = b->term.letter[d];
-    PLIM_FAIL_IF(r->stack.n + r->rows.n + r->columns.n > PLIM_MAX_RANK, err, PLIM_E_UNSUPPORTED, "a product of more than %d dimensions", PLIM_MAX_RANK);
+    PLIM_FAIL_IF(r->stack.n + r->rows.n + r->columns.n > PLIM_MAX_RANK, err, PLIM_E_UNSUPPORTED, "a product of more than %d dimensions",
+                 PLIM_MAX_RANK);
     return PLIM_OK;
 }
 

@@ -1,7 +1,7 @@
 /* Lowering: Resize and Upsample.
  *
- * Nearest and linear over the last dimensions have a row of their own (plim__op_resize). Everything else (cubic, crops, other dimensions) is a product
- * with a small constant matrix per dimension, out x in: each output element is a weighted sum of at most four of the input's. */
+ * Nearest and linear over the last dimensions have a row of their own (plim__op_resize). Everything else (cubic, crops, other dimensions) is a
+ * product with a small constant matrix per dimension, out x in: each output element is a weighted sum of at most four of the input's. */
 #include "core/dtype.h"
 #include "core/size.h"
 #include "models/onnx.h"

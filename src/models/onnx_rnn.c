@@ -1,5 +1,5 @@
-/* Lowering: RNN, GRU and LSTM, with the activations that they have unless told otherwise. Steps in time are unrolled: each is a few nodes of the graph. What
- * does not depend on the step before (x times its weights) is one product for all steps.
+/* Lowering: RNN, GRU and LSTM, with the activations that they have unless told otherwise. Steps in time are unrolled: each is a few nodes of the
+ * graph. What does not depend on the step before (x times its weights) is one product for all steps.
  *
  *   X [T, N, I], W [D, G*H, I], R [D, G*H, H], B [D, 2*G*H], initial h (and c) [D, N, H]; D directions, G gates
  *   Y [T, D, N, H], Y_h and Y_c [D, N, H]. With layout 1 N comes first in X, Y and the states. */
@@ -31,7 +31,10 @@ typedef struct lane {
     uint32_t h, c;     /* [N, H] */
 } lane;
 
-static plim_status ew2(plim__onnx_call *c, plim__ew fn, uint32_t a, uint32_t b, uint32_t *v, plim_error *err) { return plim__onnx_ew2(c, fn, a, b, v, err); }
+static plim_status ew2(plim__onnx_call *c, plim__ew fn, uint32_t a, uint32_t b, uint32_t *v, plim_error *err)
+{
+    return plim__onnx_ew2(c, fn, a, b, v, err);
+}
 
 /* Row d of the first dimension, which goes. */
 static plim_status row(plim__onnx_call *c, uint32_t x, int64_t d, uint32_t *v, plim_error *err)
@@ -94,8 +97,8 @@ static plim_status settle(plim__onnx_call *c, rnn *r, uint32_t *x, plim_error *e
     if (plim__onnx_shape(c, *x).rank == 3 && r->batch_first) PLIM_TRY(plim__op_transpose(c->g, *x, (const uint32_t[]){1, 0, 2}, x, err));
     const plim_shape s = plim__onnx_shape(c, *x);
     r->hidden = plim__onnx_int(c, "hidden_size", 0);
-    PLIM_FAIL_IF(s.rank != 3 || r->hidden < 1 || r->hidden > INT32_MAX, err, PLIM_E_SHAPE, "an input of %u dimensions, and a hidden_size of %lld", s.rank,
-                 (long long)r->hidden);
+    PLIM_FAIL_IF(s.rank != 3 || r->hidden < 1 || r->hidden > INT32_MAX, err, PLIM_E_SHAPE, "an input of %u dimensions, and a hidden_size of %lld",
+                 s.rank, (long long)r->hidden);
     r->steps = s.dim[0];
     r->batch = s.dim[1];
     r->in = s.dim[2];
@@ -104,7 +107,8 @@ static plim_status settle(plim__onnx_call *c, rnn *r, uint32_t *x, plim_error *e
 }
 
 /* Input k of direction d, in the compute type. */
-static plim_status weight(plim__onnx_call *c, const rnn *r, uint32_t k, const char *what, int64_t d, const plim_shape *want, uint32_t *v, plim_error *err)
+static plim_status weight(plim__onnx_call *c, const rnn *r, uint32_t k, const char *what, int64_t d, const plim_shape *want, uint32_t *v,
+                          plim_error *err)
 {
     plim_shape whole = {.rank = want->rank + 1, .dim = {r->directions}};
     memcpy(whole.dim + 1, want->dim, want->rank * sizeof want->dim[0]);

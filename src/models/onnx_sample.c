@@ -1,7 +1,7 @@
 /* Lowering: GridSample. x [N, C, H, W] is read at places that a grid [N, h, w, 2] (x, then y, each from -1 to 1) names: y [N, C, h, w].
  *
- * Along each dimension of space a place touches a few taps: one (nearest), two (linear) or four (cubic), each with a weight. The result is the sum over
- * pairs of taps of x there times both weights; so it has a gradient both for x and, where the weights have one, for the grid. */
+ * Along each dimension of space a place touches a few taps: one (nearest), two (linear) or four (cubic), each with a weight. The result is the sum
+ * over pairs of taps of x there times both weights; so it has a gradient both for x and, where the weights have one, for the grid. */
 #include "core/dtype.h"
 #include "models/onnx.h"
 
@@ -22,7 +22,10 @@ typedef struct taps {
     uint32_t at[TAPS_MAX], weight[TAPS_MAX];
 } taps;
 
-static plim_status number(plim__onnx_call *c, plim__ew fn, uint32_t a, double b, uint32_t *v, plim_error *err) { return plim__onnx_ew_number(c, fn, a, b, v, err); }
+static plim_status number(plim__onnx_call *c, plim__ew fn, uint32_t a, double b, uint32_t *v, plim_error *err)
+{
+    return plim__onnx_ew_number(c, fn, a, b, v, err);
+}
 
 /* v thrown back at both ends of [lo, hi] until it is inside. */
 static plim_status reflected(plim__onnx_call *c, uint32_t *v, double lo, double hi, plim_error *err)

@@ -1,5 +1,5 @@
-/* Lowering: signals. Windows and filter banks are known when the model is read. A discrete Fourier transform is a product with a constant matrix: exact in
- * the sense of its definition, and fast enough for the frames of a spectrogram; long ones are refused. */
+/* Lowering: signals. Windows and filter banks are known when the model is read. A discrete Fourier transform is a product with a constant matrix:
+ * its definition, and fast enough for the frames of a spectrogram; long ones are refused. */
 #include "core/dtype.h"
 #include "core/size.h"
 #include "models/onnx.h"
@@ -171,8 +171,8 @@ plim_status plim__onnx_lower_stft(plim__onnx_call *c, plim_error *err)
         length = sw.dim[0];
     }
     if (plim__onnx_has(c, 3)) PLIM_TRY(length_of(c, 3, "frame_length", &length, err));
-    PLIM_FAIL_IF(s.rank != 3 || length < 1 || length > LENGTH_MAX || length > s.dim[1], err, PLIM_E_SHAPE, "frames of %lld in a signal of %u dimensions",
-                 (long long)length, s.rank);
+    PLIM_FAIL_IF(s.rank != 3 || length < 1 || length > LENGTH_MAX || length > s.dim[1], err, PLIM_E_SHAPE,
+                 "frames of %lld in a signal of %u dimensions", (long long)length, s.rank);
     PLIM_TRY(frames_of(c, x, step, length, &x, err));
     if (window != PLIM__NONE) {
         PLIM_TRY(plim__op_reshape(c->g, window, &(plim_shape){2, {length, 1}}, &window, err));
@@ -207,7 +207,8 @@ plim_status plim__onnx_lower_mel_weights(plim__onnx_call *c, plim_error *err)
     PLIM_TRY(plim__onnx_given_number(c, 3, "lower_edge_hertz", &low, err));
     PLIM_TRY(plim__onnx_given_number(c, 4, "upper_edge_hertz", &high, err));
     PLIM_TRY(plim__onnx_dtype(plim__onnx_int(c, "output_datatype", 1), &to, err));
-    PLIM_FAIL_IF(!(rate > 0 && low >= 0 && high >= low && high <= rate / 2), err, PLIM_E_FORMAT, "a band from %g to %g at a rate of %g", low, high, rate);
+    PLIM_FAIL_IF(!(rate > 0 && low >= 0 && high >= low && high <= rate / 2), err, PLIM_E_FORMAT, "a band from %g to %g at a rate of %g", low,
+                 high, rate);
     const plim_shape s = {2, {length / 2 + 1, bands}};
     PLIM_FAIL_IF(s.dim[0] > (int64_t)(MATRIX_BYTES / 8) / bands, err, PLIM_E_UNSUPPORTED, "%lld filters of %lld numbers", (long long)bands,
                  (long long)s.dim[0]);

@@ -165,8 +165,8 @@ plim_status plim__op_scatter(plim_graph *g, uint32_t dy, uint32_t index, uint32_
     return plim__op_scatter_by(g, PLIM__REDUCE_SUM, dy, index, axis, x_shape, v, err);
 }
 
-plim_status plim__op_scatter_by(plim_graph *g, plim__reduction how, uint32_t dy, uint32_t index, uint32_t axis, const plim_shape *x_shape, uint32_t *v,
-                                plim_error *err)
+plim_status plim__op_scatter_by(plim_graph *g, plim__reduction how, uint32_t dy, uint32_t index, uint32_t axis, const plim_shape *x_shape,
+                                uint32_t *v, plim_error *err)
 {
     PLIM_TRY(plim__check_axis(x_shape, axis, "scatter", err));
     const plim__attr attr = {.kind = how, .i = {axis, x_shape->dim[axis]}};

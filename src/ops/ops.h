@@ -214,8 +214,8 @@ plim_status plim__op_gather(plim_graph *g, uint32_t x, uint32_t index, uint32_t 
 /** The gradient of gather with respect to x: dy is added up at the indices; others are 0. A sum over the index's dimensions. */
 plim_status plim__op_scatter(plim_graph *g, uint32_t dy, uint32_t index, uint32_t axis, const plim_shape *x_shape, uint32_t *v, plim_error *err);
 /** The same with another reduction of what meets at one place; where nothing does, its neutral element: 0, 1, infinity, -infinity. */
-plim_status plim__op_scatter_by(plim_graph *g, plim__reduction how, uint32_t dy, uint32_t index, uint32_t axis, const plim_shape *x_shape, uint32_t *v,
-                                plim_error *err);
+plim_status plim__op_scatter_by(plim_graph *g, plim__reduction how, uint32_t dy, uint32_t index, uint32_t axis, const plim_shape *x_shape,
+                                uint32_t *v, plim_error *err);
 
 /* ---- resize.c: over the last `space` dimensions (1 to 3) of x */
 typedef enum plim__resize_mode { PLIM__RESIZE_NEAREST, PLIM__RESIZE_LINEAR } plim__resize_mode;

@@ -183,7 +183,8 @@ static void test_run(void **state)
     assert_int_equal(got.verdict, PLIM_CONFORMANCE_FAILED);
     assert_non_null(strstr(got.why, "has no test_data_set_0"));
     assert_int_equal(mkdir(files_path("test_data_set_0"), 0700), 0);
-    pb t[] = {tensor_raw("", ONNX_F32, "2,3", x, sizeof x), tensor_raw("", ONNX_I64, "2", to, sizeof to), tensor_raw("", ONNX_F32, "3,2", x, sizeof x)};
+    pb t[] = {tensor_raw("", ONNX_F32, "2,3", x, sizeof x), tensor_raw("", ONNX_I64, "2", to, sizeof to),
+              tensor_raw("", ONNX_F32, "3,2", x, sizeof x)};
     static const char *const name[] = {"test_data_set_0/input_0.pb", "test_data_set_0/input_1.pb", "test_data_set_0/output_0.pb"};
     for (size_t i = 0; i < COUNT_OF(t); i++) {
         files_write(name[i], t[i].p, t[i].n);

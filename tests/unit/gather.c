@@ -113,7 +113,8 @@ static void check_scatter(size_t k, plim_dtype t, plim_dtype it, plim__reduction
         parts_run(f.g, f.data, mode, &f.rng);
         for (uint64_t i = 0; i < m; i++) {
             const double got = parts_get(f.data[v], t, i), eps = t == PLIM_F32 ? 1e-4 : 1e-12;
-            if (!parts_close(got, want[i], eps, how == PLIM__REDUCE_PROD ? eps : 0)) fail_msg("scatter %zu: element %llu is %g, not %g", k, (unsigned long long)i, got, want[i]);
+            if (!parts_close(got, want[i], eps, how == PLIM__REDUCE_PROD ? eps : 0))
+                fail_msg("scatter %zu: element %llu is %g, not %g", k, (unsigned long long)i, got, want[i]);
         }
     }
     free(want);
