@@ -1,8 +1,8 @@
-"""Whether training keeps its promises at every budget: plimsoll train inside memory cgroups of exactly its budget, from the smallest that it promises up.
+"""Whether training keeps its promises at every budget: plimsoll train inside memory cgroups of exactly its budget, from the smallest up.
 
-At each budget: it is not killed; the planned peak is at least what the kernel saw, and close to it; the first losses are those of PyTorch, and, closer,
-those of the other budgets. How close losses can be is what PyTorch itself shows with another layout of the same numbers: where that differs by
-more than the tolerance, so may ours.
+At each budget: it is not killed; the planned peak is at least what the kernel saw, and close to it; the first losses are those of PyTorch, and,
+closer, those of the other budgets. How close losses can be is what PyTorch itself shows with another layout of the same numbers: where that
+differs by more than the tolerance, so may ours.
 
 Called by bench/exact.sh. The last line is "N passed, N failed"."""
 import argparse

@@ -1,8 +1,8 @@
 """Inference side by side: ONNX Runtime, and plimsoll infer without a budget and inside half of the memory that ONNX Runtime takes.
 
-One sample, two threads each. Both are processes of their own that run the model several times; the best but the first counts. Memory is what a process
-takes above an idle one (node with ONNX Runtime loaded; plimsoll before it plans). Ours has a budget only where without one it takes more than half of
-the peer's, and where a case sets it; then it is inside a memory cgroup of that size, without swap. Outputs are compared with the peer's.
+One sample, two threads each. Both are processes of their own that run the model several times; the best but the first counts. Memory is what a
+process takes above an idle one (node with ONNX Runtime loaded; plimsoll before it plans). Ours has a budget only where without one it takes more
+than half of the peer's, and where a case sets it; then it is inside a memory cgroup of that size, without swap. Outputs are compared with the peer's.
 
 Called by bench/infer.sh."""
 import argparse
@@ -131,7 +131,8 @@ def judge(case, label, runs, quick):
         if name != "peer" and peer and not peer.problem:
             d = difference(run.output, peer.output)
             if d is None or d > TOLERANCE:
-                yield f"{label}, {name}: the output " + (f"differs by {d:.1e} (at most {TOLERANCE:.0e})" if d is not None else "has another shape or is not finite")
+                wrong = "has another shape or is not finite" if d is None else f"differs by {d:.1e} (at most {TOLERANCE:.0e})"
+                yield f"{label}, {name}: the output {wrong}"
     if quick or not peer or peer.problem:
         return
     for memory, ratio in case.budgets:
@@ -142,7 +143,8 @@ def judge(case, label, runs, quick):
     if not within.problem and within.taken() > case.share * peer.taken():
         yield f"{label}: takes {within.taken() / peer.taken():.2f} of ONNX Runtime's memory (at most {case.share})"
     if not within.problem and within.seconds > case.ratio * peer.seconds:
-        yield f"{label}: {within.seconds / peer.seconds:.2f} x ONNX Runtime's time (at most {case.ratio}) in {within.taken() / peer.taken():.2f} of its memory"
+        yield (f"{label}: {within.seconds / peer.seconds:.2f} x ONNX Runtime's time (at most {case.ratio}), "
+               f"in {within.taken() / peer.taken():.2f} of its memory")
 
 
 def report(label, runs):

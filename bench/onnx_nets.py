@@ -138,7 +138,8 @@ def unet(size):
     for level in range(2, -1, -1):
         c, h, w = g.shape[x]
         filters = 16 << level
-        x = g.node("ConvTranspose", [x, g.weights(c, filters, 2, 2, fan=c), g.bias(filters)], [filters, 2 * h, 2 * w], kernel_shape=[2, 2], strides=[2, 2])
+        parts = [x, g.weights(c, filters, 2, 2, fan=c), g.bias(filters)]
+        x = g.node("ConvTranspose", parts, [filters, 2 * h, 2 * w], kernel_shape=[2, 2], strides=[2, 2])
         x = g.node("Concat", [skips[level], x], [2 * filters, 2 * h, 2 * w], axis=1)
         for _ in range(2):
             x = g.relu(g.conv(x, filters, 3))

@@ -2,7 +2,8 @@
 
 Every contestant is a process of its own with two threads; with a budget ours is inside a memory cgroup of that size, without swap. They take turns,
 and the best step of all rounds counts, because machines are shared. All begin with the same weights and see the same batches, so that the losses
-of the first steps can be compared: by how much ours differ from PyTorch's, and PyTorch's in one layout from those in another. The batch of wide256 is out of PyTorch's reach: it stands beside as many steps of wide as it takes.
+of the first steps can be compared: by how much ours differ from PyTorch's, and PyTorch's in one layout from those in another. The batch of wide256
+is out of PyTorch's reach: it stands beside as many steps of wide as it takes.
 
 Called by bench/train.sh."""
 import argparse

@@ -172,8 +172,8 @@ def torch_usable():
 
 def run_torch(case, files, steps, setting="default", patience=None):
     options, env = SETTINGS[setting]
-    command = [sys.executable, os.path.join(HERE, "torch_train.py"), files.model, files.x, files.y, "--batch", str(files.batch), "--steps", str(steps),
-               "--lr", str(case.rate), "--threads", str(THREADS), *options]
+    command = [sys.executable, os.path.join(HERE, "torch_train.py"), files.model, files.x, files.y, "--batch", str(files.batch),
+               "--steps", str(steps), "--lr", str(case.rate), "--threads", str(THREADS), *options]
     if files.weights:
         command += ["--weights", files.weights]
     done = limited.run(command, patience=patience, env={"OMP_NUM_THREADS": str(THREADS), **env})
@@ -184,8 +184,8 @@ def run_torch(case, files, steps, setting="default", patience=None):
 
 
 def train_command(plimsoll, case, files, folder, memory):
-    command = [plimsoll, "train", files.model, "--data", files.x, "--target", files.y, "--loss", case.loss, "--optimizer", "adam", "--lr", str(case.rate),
-               "--batch", str(files.batch), "--no-shuffle", "--threads", str(THREADS), "--spill", folder, "--json", "--quiet"]
+    command = [plimsoll, "train", files.model, "--data", files.x, "--target", files.y, "--loss", case.loss, "--optimizer", "adam",
+               "--lr", str(case.rate), "--batch", str(files.batch), "--no-shuffle", "--threads", str(THREADS), "--spill", folder, "--json", "--quiet"]
     command += ["--weights", files.weights] if files.weights else []
     return command + (["--memory", str(memory)] if memory else [])
 
