@@ -5,6 +5,7 @@
 #include "kernels/gemm_small.h"
 
 #include <blis.h>
+#include <stdlib.h>
 
 #define THREADS_WORTH 4e6 /* multiplications below which threads wait for each other longer than they work */
 
@@ -28,6 +29,13 @@ static void gemm_u64(plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, 
         }
 }
 
+static void blis_f32(uint32_t threads, plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, int64_t n, int64_t k)
+{
+    float one = 1;
+    rntm_t rntm = with_threads(threads);
+    bli_sgemm_ex(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, m, n, k, &one, a.data, a.row, a.col, b.data, b.row, b.col, &one, c.data, c.row, c.col, NULL, &rntm);
+}
+
 void plim__gemm(plim_dtype dtype, uint32_t threads, plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, int64_t n, int64_t k)
 {
     if (m == 0 || n == 0 || k == 0) return;
@@ -35,13 +43,12 @@ void plim__gemm(plim_dtype dtype, uint32_t threads, plim__matrix c, plim__matrix
         plim__gemm_small(threads, c, a, b, m, n, k);
         return;
     }
-    rntm_t rntm = with_threads((double)m * (double)n * (double)k < THREADS_WORTH ? 1 : threads);
+    const uint32_t team = (double)m * (double)n * (double)k < THREADS_WORTH ? 1 : threads;
     if (dtype == PLIM_F32) {
-        float one = 1;
-        bli_sgemm_ex(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, m, n, k, &one, a.data, a.row, a.col, b.data, b.row, b.col, &one, c.data, c.row,
-                     c.col, NULL, &rntm);
+        blis_f32(team, c, a, b, m, n, k);
     } else if (dtype == PLIM_F64) {
         double one = 1;
+        rntm_t rntm = with_threads(team);
         bli_dgemm_ex(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, m, n, k, &one, a.data, a.row, a.col, b.data, b.row, b.col, &one, c.data, c.row,
                      c.col, NULL, &rntm);
     } else {
@@ -50,12 +57,14 @@ void plim__gemm(plim_dtype dtype, uint32_t threads, plim__matrix c, plim__matrix
     }
 }
 
-void plim__gemm_warm(uint32_t threads)
+/* Read only, and seen as a matrix of any extents up to these by strides that overlap: packing it touches all of the buffers. */
+void plim__gemm_warm(uint32_t threads, bool large)
 {
-    enum { SIDE = 256 };
-    static const float zero[SIDE * 8]; /* read only: a thin product still makes every thread pack once */
-    float out[64];
-    for (int i = 0; i < 64; i++) out[i] = 0;
-    plim__gemm(PLIM_F32, threads, (plim__matrix){out, 8, 1}, (plim__matrix){(void *)zero, SIDE, 1}, (plim__matrix){(void *)zero, 8, 1}, 8, 8,
-               SIDE);
+    enum { M = 128, N = 4096, K = 512 };
+    static const float zero[2 * N + K];
+    const int64_t m = large ? M : 8, n = large ? N : 8, k = large ? K : 256;
+    float *out = calloc((size_t)(m * n), sizeof *out);
+    if (!out) return; /* then the run will allocate, or say that it cannot */
+    blis_f32(threads, (plim__matrix){out, n, 1}, (plim__matrix){(void *)zero, 2, 1}, (plim__matrix){(void *)zero, 1, 2}, m, n, k);
+    free(out);
 }

@@ -13,7 +13,8 @@ typedef struct plim__matrix {
 /** c += a @ b. dtype f32 and f64 run on at most `threads` threads, as many as pay; i64 and u64 in a plain loop, wrapping. */
 void plim__gemm(plim_dtype dtype, uint32_t threads, plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, int64_t n, int64_t k);
 
-/** Makes BLIS allocate its packing buffers for `threads` threads now, so that they are in the baseline and not in the run. */
-void plim__gemm_warm(uint32_t threads);
+/** Makes BLIS allocate its packing buffers for `threads` threads now, so that they are in the baseline and not in the run.
+ *  @param large  and touch all of them: products in which every extent is in the hundreds do */
+void plim__gemm_warm(uint32_t threads, bool large);
 
 #endif

@@ -1,6 +1,8 @@
 #!/bin/sh
 # The example programs: they do what their heads say.
-. "$(dirname "$0")/../lib/cli.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../lib/cli.sh"
+. "$here/../lib/python.sh"
 : "${BUILD:?the build folder}"
 
 "$PLIMSOLL" eval 'f32(reshape(arange(12000), (120, 100)) % 17)' -o x.npy --quiet || exit 99
@@ -14,4 +16,16 @@ expect_match 'tiles: a smoothing of one'"'"'s own' 0 . "$BUILD/example-tiles" x.
 expect 'tiles: equals box(x, 3) away from the border' 0 "$PLIMSOLL" eval 'max(abs(y - box(x, 3))[1:-1, 1:-1]) < 1e-5' x=x.npy y=y.npy --quiet <<'OUT'
 True
 OUT
+
+if [ -n "$PYTHON" ]; then
+    "$PYTHON" "$here/../lib/train_check.py" make . || exit 99
+    expect_match 'train: a net on files' 0 '^step 50: loss 0' "$BUILD/example-train" net.json x.npy y.npy w1.safetensors 64M
+    expect_error 'train: a budget that is too small' 3 'smallest budget that works' "$BUILD/example-train" net.json x.npy y.npy w2.safetensors 1M
+    expect_match 'infer: the trained net' 0 '^used' "$BUILD/example-infer" net.json w1.safetensors x.npy p.npy 64M
+    expect 'infer: finds the classes that it was trained on' 0 "$PLIMSOLL" eval 'mean(argmax(p, 1) == y) > 0.8' p=p.npy y=y.npy --quiet <<'OUT'
+True
+OUT
+else
+    skip 'train and infer' 'no python3 with NumPy here (Debian: python3-numpy)'
+fi
 finish
