@@ -3,7 +3,8 @@
  * The nest of both views is reduced first (strided.h), in the order of the output's memory. What is left is one of two cases:
  *   rows    the innermost dimension is also the input's densest, or it repeats one element: row by row, a memcpy where both are dense;
  *   blocks  the input is densest along another dimension: a transpose. It goes in square tiles through the stack, 128 to 256 bytes
- *           wide, so that every cache line of either side is used whole while it is there.
+ *           wide, so that every cache line of either side is used whole while it is there. Elements of four bytes that keep their dtype
+ *           need no tile: they are turned in registers (turn.h).
  * A change of dtype happens on the way, a row or a tile at a time. Reentrant; nothing is allocated. */
 #include "core/size.h"
 #include "kernels/convert.h"
@@ -11,6 +12,9 @@
 #include "kernels/strided.h"
 
 #include <string.h>
+
+#define LANES(name) name##_base
+#include "kernels/turn_lanes.inc"
 
 #define TILE_BYTES (16 << 10)
 #define TILE_SIDE_MAX 128
@@ -95,6 +99,28 @@ static void read_tile(char *tile, const char *in, uint64_t item, int64_t rows, i
                 __builtin_prefetch((p) + i_ * (row_step) + j_ * (col_step), write);              \
     } while (0)
 
+/* Rows that lie close together come by themselves. */
+#define FAR 2048
+
+/* A plane that turn.h can do: in squares that the first-level cache holds, as long as the other side is short. */
+static void turn_plane(const copier *c, char *out, const char *in, uint32_t d_in, uint32_t d_out)
+{
+    plim__turn *const turn = PLIM__BEST(plim__turn);
+    const int64_t n_in = c->s.n[d_in], n_out = c->s.n[d_out], out_row = c->s.step[0][d_in], in_row = c->s.step[1][d_out];
+    const int64_t wide = n_out < 16 ? 1024 : 64, tall = n_in < 16 ? 1024 : 64;
+    for (int64_t j = 0; j < n_in; j += wide) {
+        const int64_t cols = plim__min(wide, n_in - j);
+        for (int64_t i = 0; i < n_out; i += tall) {
+            const int64_t rows = plim__min(tall, n_out - i);
+            char *to = out + i * 4 + j * out_row;
+            const char *from = in + i * in_row + j * 4;
+            if (out_row >= FAR || out_row <= -FAR) PREFETCH(to, cols, rows, out_row, 4, 1);
+            turn((plim__word *)(void *)to, out_row / 4, (const plim__word *)(const void *)from, in_row / 4, rows, cols);
+            if (in_row >= FAR || in_row <= -FAR) PREFETCH(from + tall * in_row, plim__min(tall, n_out - i - tall), cols, in_row, 4, 0);
+        }
+    }
+}
+
 /* One plane: `n_out` along the output's dense dimension, `n_in` along the input's. */
 static void copy_plane(const copier *c, char *out, const char *in, uint32_t d_in, uint32_t d_out)
 {
@@ -102,6 +128,10 @@ static void copy_plane(const copier *c, char *out, const char *in, uint32_t d_in
     const int64_t n_in = c->s.n[d_in], n_out = c->s.n[d_out], side = tile_side(c->in_item);
     const int64_t *os = c->s.step[0], *is = c->s.step[1];
     const bool out_dense = os[d_out] == (int64_t)c->out_item;
+    if (!c->convert && c->in_item == 4 && out_dense && is[d_in] == 4) {
+        turn_plane(c, out, in, d_in, d_out);
+        return;
+    }
     for (int64_t j = 0; j < n_in; j += side) {
         const int64_t cols = plim__min(side, n_in - j);
         for (int64_t i = 0; i < n_out; i += side) {

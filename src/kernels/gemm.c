@@ -1,20 +1,83 @@
 /* BLIS takes general strides, so a box of a tensor in any order goes in as it lies. Its packing buffers come from pools that keep
- * what they got: constant after the first call (plim__gemm_warm), measured and counted by the planner as an extra. */
+ * what they got: constant after the first call (plim__gemm_warm), measured and counted by the planner as an extra.
+ *
+ * BLIS is called with one thread: its own threads meet at barriers, where they spin, which on a machine that others use too costs many times the work.
+ * A large product is cut into strips instead, which the pool's threads do without waiting for each other. */
 #include "kernels/gemm.h"
 
+#include "core/size.h"
 #include "kernels/gemm_small.h"
+#include "os/os.h"
 
 #include <blis.h>
 #include <stdlib.h>
 
-#define THREADS_WORTH 4e6 /* multiplications below which threads wait for each other longer than they work */
+#define THREADS_WORTH 2e6 /* multiplications below which waking a thread does not pay */
+#define SIDE_ALL 3072     /* rows and columns of what all threads are at together: it bounds what they pack */
+#define SIDE_MIN 96
+#define GRAIN 16          /* strips start at whole register tiles */
 
-static rntm_t with_threads(uint32_t threads)
+static rntm_t one_thread(void)
 {
     rntm_t rntm;
     bli_rntm_init_from_global(&rntm);
-    bli_rntm_set_num_threads((dim_t)threads, &rntm);
+    bli_rntm_set_num_threads(1, &rntm);
     return rntm;
+}
+
+static void blis(plim_dtype dtype, plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, int64_t n, int64_t k)
+{
+    rntm_t rntm = one_thread();
+    if (dtype == PLIM_F32) {
+        float one = 1;
+        bli_sgemm_ex(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, m, n, k, &one, a.data, a.row, a.col, b.data, b.row, b.col, &one, c.data, c.row,
+                     c.col, NULL, &rntm);
+    } else {
+        double one = 1;
+        bli_dgemm_ex(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, m, n, k, &one, a.data, a.row, a.col, b.data, b.row, b.col, &one, c.data, c.row,
+                     c.col, NULL, &rntm);
+    }
+}
+
+/* ---- strips */
+
+typedef struct strips {
+    plim_dtype dtype;
+    plim__matrix c, a, b;
+    int64_t m, n, k;
+    int64_t side;        /* of a piece, at most */
+    int64_t rows, cols;  /* of a strip: all of one of them */
+} strips;
+
+static plim__matrix at(plim_dtype t, plim__matrix m, int64_t row, int64_t col)
+{
+    return (plim__matrix){(char *)m.data + (row * m.row + col * m.col) * (t == PLIM_F64 ? 8 : 4), m.row, m.col};
+}
+
+/* One strip, in pieces of no more than `side` rows and columns. */
+static void run_strip(void *arg, uint64_t strip, uint32_t thread)
+{
+    const strips *s = arg;
+    const int64_t i0 = s->rows < s->m ? (int64_t)strip * s->rows : 0, j0 = s->rows < s->m ? 0 : (int64_t)strip * s->cols;
+    const int64_t i1 = plim__min(i0 + s->rows, s->m), j1 = plim__min(j0 + s->cols, s->n);
+    (void)thread;
+    for (int64_t i = i0; i < i1; i += s->side)
+        for (int64_t j = j0; j < j1; j += s->side)
+            blis(s->dtype, at(s->dtype, s->c, i, j), at(s->dtype, s->a, i, 0), at(s->dtype, s->b, 0, j), plim__min(s->side, i1 - i),
+                 plim__min(s->side, j1 - j), s->k);
+}
+
+static int64_t share(int64_t n, uint32_t threads) { return plim__ceil_div(plim__ceil_div(n, (int64_t)threads), GRAIN) * GRAIN; }
+
+static void run_strips(strips *s, uint32_t threads)
+{
+    if ((double)s->m * (double)s->n * (double)s->k < THREADS_WORTH || plim__max(s->m, s->n) < 2 * GRAIN) threads = 1;
+    s->side = plim__max(SIDE_ALL / (int64_t)threads / GRAIN * GRAIN, SIDE_MIN);
+    s->rows = s->m > s->n ? share(s->m, threads) : s->m;
+    s->cols = s->m > s->n ? s->n : share(s->n, threads);
+    const uint64_t n = (uint64_t)(s->m > s->n ? plim__ceil_div(s->m, s->rows) : plim__ceil_div(s->n, s->cols));
+    if (n == 1) run_strip(s, 0, 0);
+    else plim__parallel(threads, n, run_strip, s);
 }
 
 /* Integers wrap, as NumPy's do: the product is formed in u64, whose low bits are those of i64 too. */
@@ -29,42 +92,39 @@ static void gemm_u64(plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, 
         }
 }
 
-static void blis_f32(uint32_t threads, plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, int64_t n, int64_t k)
-{
-    float one = 1;
-    rntm_t rntm = with_threads(threads);
-    bli_sgemm_ex(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, m, n, k, &one, a.data, a.row, a.col, b.data, b.row, b.col, &one, c.data, c.row, c.col, NULL, &rntm);
-}
-
 void plim__gemm(plim_dtype dtype, uint32_t threads, plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, int64_t n, int64_t k)
 {
     if (m == 0 || n == 0 || k == 0) return;
     if (dtype == PLIM_F32 && plim__gemm_is_small(m, n, k)) {
         plim__gemm_small(threads, c, a, b, m, n, k);
-        return;
-    }
-    const uint32_t team = (double)m * (double)n * (double)k < THREADS_WORTH ? 1 : threads;
-    if (dtype == PLIM_F32) {
-        blis_f32(team, c, a, b, m, n, k);
-    } else if (dtype == PLIM_F64) {
-        double one = 1;
-        rntm_t rntm = with_threads(team);
-        bli_dgemm_ex(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, m, n, k, &one, a.data, a.row, a.col, b.data, b.row, b.col, &one, c.data, c.row,
-                     c.col, NULL, &rntm);
+    } else if (dtype == PLIM_F32 || dtype == PLIM_F64) {
+        run_strips(&(strips){.dtype = dtype, .c = c, .a = a, .b = b, .m = m, .n = n, .k = k}, threads);
     } else {
         PLIM_ASSERT(dtype == PLIM_I64 || dtype == PLIM_U64);
         gemm_u64(c, a, b, m, n, k);
     }
 }
 
-/* Read only, and seen as a matrix of any extents up to these by strides that overlap: packing it touches all of the buffers. */
+typedef struct warming {
+    int64_t m, n, k;
+} warming;
+
+/* Read only, and seen as matrices of any extents up to these by strides that overlap: packing them touches all of the buffers. */
+static void warm_one(void *arg, uint64_t i, uint32_t thread)
+{
+    enum { K = 512 };
+    static const float zero[2 * SIDE_ALL + K];
+    const warming *w = arg;
+    float *out = calloc((size_t)(w->m * w->n), sizeof *out);
+    (void)i, (void)thread;
+    if (!out) return; /* then the run will allocate, or say that it cannot */
+    blis(PLIM_F32, (plim__matrix){out, w->n, 1}, (plim__matrix){(void *)zero, 2, 1}, (plim__matrix){(void *)zero, 1, 2}, w->m, w->n, plim__min(w->k, K));
+    free(out);
+}
+
 void plim__gemm_warm(uint32_t threads, bool large)
 {
-    enum { M = 128, N = 4096, K = 512 };
-    static const float zero[2 * N + K];
-    const int64_t m = large ? M : 8, n = large ? N : 8, k = large ? K : 256;
-    float *out = calloc((size_t)(m * n), sizeof *out);
-    if (!out) return; /* then the run will allocate, or say that it cannot */
-    blis_f32(threads, (plim__matrix){out, n, 1}, (plim__matrix){(void *)zero, 2, 1}, (plim__matrix){(void *)zero, 1, 2}, m, n, k);
-    free(out);
+    warming w = {.m = 8, .n = 8, .k = 256};
+    if (large) w = (warming){.m = 128, .n = plim__max(SIDE_ALL / threads, SIDE_MIN), .k = 512};
+    plim__parallel(threads, threads, warm_one, &w);
 }

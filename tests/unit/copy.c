@@ -84,25 +84,30 @@ static void test_random_views(void **unused)
     free(to);
 }
 
-/* Every element size, extents that are no multiple of a tile. */
+static void check_turned(plim_dtype t, int64_t rows, int64_t cols)
+{
+    const plim__region r = {.rank = 3, .dim = {{0, 3}, {0, rows}, {0, cols}}};
+    const uint64_t count = plim__region_count(&r), size = plim_dtype_bytes(t);
+    char *a = malloc(count * size), *b = malloc(count * size);
+    for (uint64_t i = 0; i < count * size; i++) a[i] = (char)(i * 37 + i / 251);
+    plim__view out = plim__view_dense(b, t, &r), in = out;
+    in.data = a;
+    in.stride[1] = 1;
+    in.stride[2] = rows;
+    plim__copy(&out, &in);
+    check_copy(&out, &in, (int)t);
+    free(a);
+    free(b);
+}
+
+/* Every element size, extents that are no multiple of a tile; few channels, and blocks of them. */
 static void test_transpose(void **unused)
 {
     (void)unused;
     static const plim_dtype t[] = {PLIM_U8, PLIM_I16, PLIM_F32, PLIM_I64};
-    for (size_t k = 0; k < COUNT_OF(t); k++) {
-        const plim__region r = {.rank = 3, .dim = {{0, 3}, {0, 131}, {0, 77}}};
-        const uint64_t count = plim__region_count(&r), size = plim_dtype_bytes(t[k]);
-        char *a = malloc(count * size), *b = malloc(count * size);
-        for (uint64_t i = 0; i < count * size; i++) a[i] = (char)(i * 37 + i / 251);
-        plim__view out = plim__view_dense(b, t[k], &r), in = out;
-        in.data = a;
-        in.stride[1] = 1;
-        in.stride[2] = 131;
-        plim__copy(&out, &in);
-        check_copy(&out, &in, (int)k);
-        free(a);
-        free(b);
-    }
+    static const int64_t extent[][2] = {{131, 77}, {3, 1500}, {1500, 3}, {16, 783}, {783, 16}, {8, 8}, {9, 15}, {2, 2}};
+    for (size_t k = 0; k < COUNT_OF(t); k++)
+        for (size_t e = 0; e < COUNT_OF(extent); e++) check_turned(t[k], extent[e][0], extent[e][1]);
 }
 
 static void test_nothing_to_copy(void **unused)
