@@ -54,6 +54,7 @@ bench-plan: all ## how long planning takes, and how good the order of random-wir
 
 soak: all ## every array case at full size inside memory cgroups as large as the budget; every model at budgets from the smallest up
 	@PLIMSOLL=$(abspath $(BUILD))/plimsoll tests/curves.sh
+	@PLIMSOLL=$(abspath $(BUILD))/plimsoll tests/durable.sh
 	@PLIMSOLL=$(abspath $(BUILD))/plimsoll tests/soak.sh
 
 asan: ## every test under AddressSanitizer and UndefinedBehaviorSanitizer

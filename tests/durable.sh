@@ -1,0 +1,58 @@
+#!/bin/sh
+# Training that is killed (SIGKILL) at random moments and resumed each time ends with the weights, to the bit, of one that was not; what a full disk does to a
+# checkpoint. The last line is "N passed, N failed".
+#   tests/durable.sh        DURABLE_KILLS=50: how often
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+PLIMSOLL=${PLIMSOLL:?the command line under test}
+. "$here/lib/python.sh"
+[ -n "$PYTHON" ] || { echo "SKIPPED: no python3 with NumPy here (Debian: python3-numpy)"; exit 77; }
+kills=${DURABLE_KILLS:-50}
+tmp=$(mktemp -d) || exit 99
+trap 'umount "$tmp/small" 2>/dev/null; rm -rf "$tmp"' EXIT
+cd "$tmp" || exit 99
+"$PYTHON" "$here/lib/train_check.py" make . || exit 99
+passed=0 failed=0
+verdict() { # name, 0 for passed
+    if [ "$2" = 0 ]; then passed=$((passed + 1)) && echo "ok - $1"; else failed=$((failed + 1)) && echo "not ok - $1"; fi
+}
+how='net.json --data x.npy --target y.npy --loss sparse-ce --batch 8 --seed 3 --memory 64M --quiet'
+# shellcheck disable=SC2086  # $how is several words on purpose
+train() { "$PLIMSOLL" train $how --steps 4000 "$@"; }
+
+train -o whole.safetensors || exit 1
+tries=0
+while [ "$tries" -lt "$kills" ]; do
+    # shellcheck disable=SC2086
+    "$PLIMSOLL" train $how --steps 4000 --checkpoint c.safetensors --checkpoint-every 7 --resume -o killed.safetensors & # no function: its process is to be killed
+    pid=$!
+    sleep "$(awk -v s="$tries$$" 'BEGIN { srand(s); printf "%.3f", 0.05 + 0.4 * rand() }')"
+    if kill -9 "$pid" 2>/dev/null; then tries=$((tries + 1)); fi
+    wait "$pid" 2>/dev/null
+    if [ -e killed.safetensors ]; then # it came to its end: from the beginning again, it is the kills that count
+        cmp -s whole.safetensors killed.safetensors || break
+        rm -f killed.safetensors c.safetensors
+    fi
+done
+train --checkpoint c.safetensors --resume -o killed.safetensors
+cmp whole.safetensors killed.safetensors
+verdict "$tries kills, and the weights of a run without any" $?
+[ -z "$(find . -name '*.plimsoll-tmp')" ]
+verdict 'nothing of the killed ones is left behind' $?
+
+if mkdir small && mount -t tmpfs -o size=40k none small 2>/dev/null; then
+    # shellcheck disable=SC2086
+    "$PLIMSOLL" train $how --checkpoint small/c.safetensors --checkpoint-every 1000 --steps 1000
+    cp small/c.safetensors before 2>/dev/null
+    head -c 100000 /dev/zero >small/full 2>/dev/null
+    # shellcheck disable=SC2086
+    "$PLIMSOLL" train $how --steps 3000 --checkpoint small/c.safetensors --checkpoint-every 500 --resume 2>err
+    code=$?
+    [ "$code" = 1 ] && grep -q 'small/c.safetensors' err && cmp -s before small/c.safetensors
+    verdict 'a full disk: a message, and the last checkpoint whole' $?
+    umount small
+else
+    echo "SKIPPED: may not mount a small file system here"
+fi
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
