@@ -71,6 +71,11 @@ static bool may_join(const maker *b, const plim__stage *s, uint32_t i)
     return true;
 }
 
+static bool is_update(const maker *b, uint32_t i) { return plim__op_row_of(b->g->node[b->p->node[i].node].op)->flags & PLIM__OP_UPDATE; }
+
+/* Two updates have nothing to do with each other: a vector's would only leave the matrix before it no loop but the one along its rows. */
+static bool stands_alone(const maker *b, uint32_t i, uint32_t set, uint32_t with) { return with != set && is_update(b, i - 1) && is_update(b, i); }
+
 /* A new stage from node `first` on, as long as it may be, and before node `end`. */
 static void open_stage(maker *b, uint32_t first, uint32_t end)
 {
@@ -81,7 +86,7 @@ static void open_stage(maker *b, uint32_t first, uint32_t end)
     uint32_t set = own_splits(p, &p->node[first]);
     for (uint32_t i = first + 1; i < end && may_join(b, s, i); i++) {
         const uint32_t with = splittable_with(b, set, first, i);
-        if (with == 0) break;
+        if (with == 0 || stands_alone(b, i, set, with)) break;
         set = with;
         s->count++;
     }
