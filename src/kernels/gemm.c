@@ -1,7 +1,7 @@
 /* BLIS takes general strides, so a box of a tensor in any order goes in as it lies. Its packing buffers come from pools that keep
  * what they got: constant after the first call (plim__gemm_warm), measured and counted by the planner as an extra.
  *
- * BLIS is called with one thread: its own threads meet at barriers, where they spin, which on a machine that others use too costs many times the work.
+ * BLIS is called with one thread: its own threads meet at barriers, where they spin, which on a shared machine costs many times the work.
  * A large product is cut into strips instead, which the pool's threads do without waiting for each other. */
 #include "kernels/gemm.h"
 

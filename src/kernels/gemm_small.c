@@ -1,5 +1,5 @@
-/* Panels of 16 columns of b, 256 rows at a time, against four rows of a: 64 sums in registers. A panel that is not dense is copied to the stack, filled
- * up with zeros; what is left of a panel's last columns is not added to c. */
+/* Panels of 16 columns of b, 256 rows at a time, against four rows of a: 64 sums in registers. A panel that is not dense is copied to the stack,
+ * filled up with zeros; what is left of a panel's last columns is not added to c. */
 #include "kernels/gemm_small.h"
 
 #include "core/size.h"

@@ -1,5 +1,5 @@
-/* Products of f32 matrices that are too small, or too thin, for BLIS: it packs both operands and hands out work before it multiplies, which for a layer
- * of ten outputs is most of its time, and threads that meet at its barriers spin. */
+/* Products of f32 matrices that are too small, or too thin, for BLIS: it packs both operands and hands out work before it multiplies, which for a
+ * layer of ten outputs is most of its time, and threads that meet at its barriers spin. */
 #ifndef PLIM_KERNELS_GEMM_SMALL_H
 #define PLIM_KERNELS_GEMM_SMALL_H
 

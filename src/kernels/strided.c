@@ -1,6 +1,8 @@
 /* Loop nests over strided views, and moving elements between strided and dense memory. Reentrant, nothing is allocated. */
 #include "kernels/strided.h"
 
+#include "core/size.h"
+
 #include <string.h>
 
 static int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
@@ -103,16 +105,18 @@ void plim__gather(void *dst, const void *src, uint64_t item, int64_t rows, int64
     char *d = dst;
     const char *s = src;
     const size_t row_bytes = (size_t)cols * item;
-    for (int64_t i = 0; i < rows; i++, d += row_bytes, s += row_step) {
-        if (i > 0 && row_step == 0)
-            memcpy(d, dst, row_bytes);
-        else if (col_step == (int64_t)item)
+    const int64_t distinct = row_step == 0 ? plim__min(rows, 1) : rows;
+    for (int64_t i = 0; i < distinct; i++, d += row_bytes, s += row_step) {
+        if (col_step == (int64_t)item)
             memcpy(d, s, row_bytes);
         else if (col_step == 0)
             repeat(d, s, item, cols);
         else
             move_row(d, s, item, cols, (int64_t)item, col_step);
     }
+    /* one row again and again: what is there is copied behind itself, twice as much each time */
+    for (int64_t done = distinct; done > 0 && done < rows; done *= 2)
+        memcpy((char *)dst + (size_t)done * row_bytes, dst, (size_t)plim__min(done, rows - done) * row_bytes);
 }
 
 void plim__scatter(void *dst, const void *src, uint64_t item, int64_t rows, int64_t cols, int64_t row_step, int64_t col_step)
