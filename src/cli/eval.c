@@ -1,4 +1,5 @@
 /* plimsoll eval: an expression over array files, inside a budget. stdout carries the result, stderr what was planned and what was measured. */
+#include "cli/bindings.h"
 #include "cli/cli.h"
 #include "cli/plan_facts.h"
 #include "cli/print_array.h"
@@ -6,52 +7,14 @@
 #include <signal.h>
 #include <string.h>
 
-enum { BINDINGS_MAX = 256 };
-
 typedef struct job {
     const char *text;
-    plim_binding in[BINDINGS_MAX], out[BINDINGS_MAX];
-    uint32_t n_in, n_out;
-    char names[2 * BINDINGS_MAX][48];
-    uint32_t n_names;
+    plim__cli_bindings in, out;
     bool raw_dtype_given, raw_shape_given, show_plan;
     plim_dtype raw_dtype;
     plim_shape raw_shape;
     uint64_t raw_offset;
 } job;
-
-/* "x=big.npy"; an output may leave the name out. */
-static plim_status take_binding(job *j, plim_binding *b, const char *word, bool name_needed, plim_error *err)
-{
-    const char *equals = strchr(word, '=');
-    if (!equals && name_needed) {
-        err->code = PLIM_E_INVALID;
-        snprintf(err->message, sizeof err->message, "'%.80s' is not of the form name=file", word);
-        return err->code;
-    }
-    const size_t n = equals ? (size_t)(equals - word) : 0;
-    char *name = j->names[j->n_names++];
-    if (n >= sizeof j->names[0]) {
-        err->code = PLIM_E_INVALID;
-        snprintf(err->message, sizeof err->message, "the name in '%.80s' is too long", word);
-        return err->code;
-    }
-    memcpy(name, word, n);
-    name[n] = 0;
-    *b = (plim_binding){.name = name, .path = equals ? equals + 1 : word};
-    return PLIM_OK;
-}
-
-static plim_status take_output(void *to, const char *value, plim_error *err)
-{
-    job *j = to;
-    if (j->n_out == BINDINGS_MAX) {
-        err->code = PLIM_E_INVALID;
-        snprintf(err->message, sizeof err->message, "more than %d outputs", BINDINGS_MAX);
-        return err->code;
-    }
-    return take_binding(j, &j->out[j->n_out++], value, false, err);
-}
 
 static plim_status take_shape(void *to, const char *value, plim_error *err)
 {
@@ -79,8 +42,8 @@ static bool ends_with(const char *text, const char *end)
 /* --shape and --dtype describe every input that is neither .npy nor a member of an .npz. */
 static void mark_raw(job *j)
 {
-    for (uint32_t i = 0; i < j->n_in && j->raw_shape_given; i++) {
-        plim_binding *b = &j->in[i];
+    for (uint32_t i = 0; i < j->in.n && j->raw_shape_given; i++) {
+        plim_binding *b = &j->in.item[i];
         if (ends_with(b->path, ".npy") || strstr(b->path, ".npz:")) continue;
         b->raw = true;
         b->shape = j->raw_shape;
@@ -111,7 +74,7 @@ static int run_job(job *j, plim__cli_shared *shared)
     static plim__emit emit;
     signal(SIGXFSZ, SIG_IGN); /* a limit on the size of files is then an error that names the file */
     plim__cli_bar_start(&bar, shared);
-    plim_status status = plim_program_new(&prog, j->text, j->in, j->n_in, j->out, j->n_out, &shared->set, &err);
+    plim_status status = plim_program_new(&prog, j->text, j->in.item, j->in.n, j->out.item, j->out.n, &shared->set, &err);
     if (status == PLIM_OK) status = plim_plan_new(&plan, prog, &shared->set, &err);
     plim_run_facts run = {0};
     if (status == PLIM_OK && j->show_plan) plim__cli_schedule(plan);
@@ -136,7 +99,7 @@ int plim_cli_eval(int argc, char **argv)
 {
     static job j;
     const plim__cli_option options[] = {
-        {.name = "output", .letter = 'o', .kind = PLIM__CLI_IS_CALL, .to = &j, .value = "[NAME=]FILE", .take = take_output,
+        {.name = "output", .letter = 'o', .kind = PLIM__CLI_IS_CALL, .to = &j.out, .value = "[NAME=]FILE", .take = plim__cli_take_binding,
          .help = "write a result as .npy; for a list's pieces FILE has a %d"},
         {.name = "shape", .kind = PLIM__CLI_IS_CALL, .to = &j, .value = "SHAPE", .take = take_shape, .help = "of inputs without a header (raw binary)"},
         {.name = "dtype", .kind = PLIM__CLI_IS_CALL, .to = &j, .value = "DTYPE", .take = take_dtype, .help = "of inputs without a header; f32 unless given"},
@@ -163,8 +126,12 @@ int plim_cli_eval(int argc, char **argv)
     j.text = argv[0];
     plim_error err = {0};
     for (int i = 1; i < argc; i++) {
-        if (j.n_in == BINDINGS_MAX) return plim__cli_usage(cmd.name, "more than %d inputs", BINDINGS_MAX);
-        if (take_binding(&j, &j.in[j.n_in++], argv[i], true, &err)) return plim__cli_fail(&err, NULL);
+        if (plim__cli_bind(&j.in, argv[i], &err)) return plim__cli_fail(&err, NULL);
+        if (!j.in.item[j.in.n - 1].name[0]) {
+            err.code = PLIM_E_INVALID;
+            snprintf(err.message, sizeof err.message, "'%.80s' is not of the form name=file", argv[i]);
+            return plim__cli_fail(&err, NULL);
+        }
     }
     mark_raw(&j);
     return run_job(&j, &shared);

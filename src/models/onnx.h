@@ -32,6 +32,8 @@ typedef struct plim__onnx_arena {
 
 /** Zeroed, aligned to 16; NULL with `err` filled. */
 void *plim__onnx_new(plim__onnx_arena *a, uint64_t n, uint64_t size, plim_error *err);
+/** `location` in the folder of `path`. */
+char *plim__onnx_beside(plim__onnx_arena *a, const char *path, const char *location, plim_error *err);
 void plim__onnx_arena_free(plim__onnx_arena *a);
 
 /** A TensorProto: what it says of itself, and where its data is. */

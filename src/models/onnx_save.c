@@ -27,18 +27,6 @@ typedef struct save {
 
 /* --------------------------------------------------------------------------------------------------------- which files */
 
-/* `location` in the folder of `path`. */
-static char *beside(save *s, const char *path, const char *location, plim_error *err)
-{
-    const char *slash = strrchr(path, '/');
-    const size_t folder = slash ? (size_t)(slash - path) + 1 : 0, n = strlen(location);
-    char *full = plim__onnx_new(&s->arena, folder + n + 1, 1, err);
-    if (!full) return NULL;
-    memcpy(full, path, folder);
-    memcpy(full + folder, location, n);
-    return full;
-}
-
 static bool has_parameters(const save *s, const char *path)
 {
     for (uint32_t i = 0; i < s->m->n_params; i++)
@@ -61,7 +49,7 @@ static plim_status add_part(save *s, const char *location, plim_error *err)
     if (s->n_parts == FILES_MAX) return fail_location(s, location, "is one of too many", err);
     PLIM_TRY(plim__grow(&s->arena.alloc, (void **)&s->part, &s->cap_parts, s->n_parts + 1, sizeof *s->part, err));
     if (!plim__onnx_stays_inside(location)) return fail_location(s, location, "is not inside the model's folder", err);
-    part p = {.location = location, .from = beside(s, s->model_path, location, err), .to = beside(s, s->out_path, location, err)};
+    part p = {.location = location, .from = plim__onnx_beside(&s->arena, s->model_path, location, err), .to = plim__onnx_beside(&s->arena, s->out_path, location, err)};
     if (!p.from || !p.to) return PLIM_E_NOMEM;
     if (strcmp(p.from, s->model_path) == 0) return PLIM_OK; /* the model's own file under its name */
     bool there;

@@ -90,11 +90,11 @@ static plim_status decimal(plim__onnx *x, const plim__onnx_tensor *t, const char
     return PLIM_OK;
 }
 
-static char *beside(plim__onnx *x, const char *location, plim_error *err)
+char *plim__onnx_beside(plim__onnx_arena *arena, const char *path, const char *location, plim_error *err)
 {
-    const char *path = x->wire->path, *slash = strrchr(path, '/');
+    const char *slash = strrchr(path, '/');
     const size_t folder = slash ? (size_t)(slash - path) + 1 : 0, n = strlen(location);
-    char *full = plim__onnx_new(&x->arena, folder + n + 1, 1, err);
+    char *full = plim__onnx_new(arena, folder + n + 1, 1, err);
     if (!full) return NULL;
     memcpy(full, path, folder);
     memcpy(full + folder, location, n);
@@ -139,7 +139,7 @@ static plim_status external_source(plim__onnx *x, const plim__onnx_tensor *t, ui
     if (length != bytes)
         return TENSOR_FAIL(x, t, PLIM_E_FORMAT, "external data of %llu bytes; its shape needs %llu", (unsigned long long)length,
                            (unsigned long long)bytes);
-    char *full = beside(x, t->location, err);
+    char *full = plim__onnx_beside(&x->arena, x->wire->path, t->location, err);
     if (!full) return PLIM_E_NOMEM;
     PLIM_TRY(look_at(x, t, full, err));
     if (s->offset > x->seen.size || bytes > x->seen.size - s->offset)

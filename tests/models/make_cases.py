@@ -15,36 +15,9 @@ import shutil
 import struct
 import sys
 
+from make_gpt import message, tensor
+
 FLOAT, STRING, DOUBLE = 1, 8, 11
-
-
-# ---- protobuf: a message is bytes, a field is (number, int, float, str, bytes or message); field numbers are onnx.proto's
-def varint(n):
-    n &= (1 << 64) - 1
-    out = bytearray()
-    while n >= 0x80:
-        out.append(n & 0x7F | 0x80)
-        n >>= 7
-    out.append(n)
-    return bytes(out)
-
-
-def field(number, value):
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    if isinstance(value, float):
-        return varint(number << 3 | 5) + struct.pack("<f", value)
-    if isinstance(value, str):
-        value = value.encode()
-    return varint(number << 3 | 2) + varint(len(value)) + value
-
-
-def message(*fields):
-    return b"".join(field(number, value) for number, value in fields)
-
-
-def tensor(name, kind, dims, raw):
-    return message(*[(1, d) for d in dims], (2, kind), (8, name), (9, raw))
 
 
 def port(name, kind, dims):
