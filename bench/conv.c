@@ -97,7 +97,7 @@ static double ours_run(const ours *o, int kind)
 {
     static const plim__blocked_into into[KINDS] = {PLIM__BLOCKED_Y, PLIM__BLOCKED_X, PLIM__BLOCKED_W};
     const double start = seconds();
-    plim__blocked_run(o->lanes, &o->c, into[kind], &o->y, &o->x, &o->w, NULL, o->scratch[kind], o->threads);
+    plim__blocked_run(o->lanes, &o->c, into[kind], &o->y, &o->x, &o->w, (plim__blocked_end){0}, o->scratch[kind], o->threads);
     return seconds() - start;
 }
 

@@ -65,19 +65,24 @@ static plim__range outputs_of(const plim__blocked_operands *o, int64_t channel)
 
 static int64_t of_group(const plim__blocked *c, int64_t channel) { return c->groups == 1 ? channel : channel % (c->channels / c->groups); }
 
+static float channel_of(const plim__view *v, int64_t out) { return *(float *)plim__view_at(v, (int64_t[]){out / PLIM__BLOCK, out % PLIM__BLOCK}); }
+
 static float sum_forward(const plim__blocked_operands *o, int64_t n, int64_t out, int64_t row, int64_t col)
 {
     const plim__sliding *s = &o->c->window;
     const plim__range high = plim__sliding_taps(s, 1, row, (plim__range){0, s->in[1]});
     const plim__range wide = plim__sliding_taps(s, 2, col, (plim__range){0, s->in[2]}), channels = channels_of(o, out);
-    float sum = o->bias ? *(float *)plim__view_at(o->bias, (int64_t[]){out / PLIM__BLOCK, out % PLIM__BLOCK}) : 0;
+    float sum = o->end.bias && !o->end.scale ? channel_of(o->end.bias, out) : 0;
     for (int64_t c = channels.lo; c < channels.hi; c++)
         for (int64_t a = high.lo; a < high.hi; a++)
             for (int64_t b = wide.lo; b < wide.hi; b++) {
                 const float x = *pixel(&o->x, n, c, plim__sliding_at(s, 1, row, a), plim__sliding_at(s, 2, col, b));
                 sum += x * *weight(&o->w, out, of_group(o->c, c), a, b);
             }
-    return o->c->relu && sum < 0 ? 0 : sum;
+    if (o->end.scale) sum = sum * channel_of(o->end.scale, out) + (o->end.bias ? channel_of(o->end.bias, out) : 0);
+    if (o->end.other) sum += *pixel(o->end.other, n, out, row, col);
+    if (o->c->relu && sum < 0) sum = 0;
+    return o->c->most > 0 && sum > o->c->most ? o->c->most : sum;
 }
 
 /* The window whose tap sees element i, or -1. */
@@ -155,20 +160,21 @@ static bool dense(const plim__view *v, uint32_t first)
 
 static bool lies_well(const plim__blocked_operands *o)
 {
-    return dense(&o->y, 4) && dense(&o->x, o->x.rank == 4 ? 3 : 4) && dense(&o->w, o->w.rank == 4 ? 1 : 2) && (!o->bias || dense(o->bias, 1)) &&
-           (o->w.rank != 5 || dense(&o->w, 1));
+    return dense(&o->y, 4) && dense(&o->x, o->x.rank == 4 ? 3 : 4) && dense(&o->w, o->w.rank == 4 ? 1 : 2) && (o->w.rank != 5 || dense(&o->w, 1)) &&
+           (!o->end.bias || dense(o->end.bias, 1)) && (!o->end.scale || dense(o->end.scale, 1)) && (!o->end.other || dense(o->end.other, 4));
 }
 
 /* Windows of one element each that are the elements in order: all rows become one, which falls into equal pieces whatever the map's shape. */
-static void flatten(plim__blocked_operands *o, plim__blocked *c)
+static void flatten(plim__blocked_operands *o, plim__blocked *c, plim__view *other)
 {
     plim__sliding *s = &c->window;
-    plim__view *v[2] = {&o->y, &o->x};
+    plim__view *v[3] = {&o->y, &o->x, other};
+    const uint32_t n = o->end.other ? 3 : 2;
     for (uint32_t d = 1; d < PLIM__SPACE; d++)
         if (s->size[d] != 1 || s->stride[d] != 1 || s->before[d] != 0 || s->in[d] != s->out[d]) return;
-    for (uint32_t k = 0; k < 2; k++)
+    for (uint32_t k = 0; k < n; k++)
         if (v[k]->n[2] != 1 && v[k]->stride[2] != v[k]->n[3] * v[k]->stride[3]) return;
-    for (uint32_t k = 0; k < 2; k++) {
+    for (uint32_t k = 0; k < n; k++) {
         v[k]->n[3] *= v[k]->n[2];
         v[k]->n[2] = 1;
         v[k]->lo[2] = v[k]->lo[3] = 0;
@@ -178,18 +184,20 @@ static void flatten(plim__blocked_operands *o, plim__blocked *c)
 }
 
 void plim__blocked_run(const plim__blocked_lanes *lanes, const plim__blocked *c, plim__blocked_into into, const plim__view *y, const plim__view *x,
-                       const plim__view *w, const plim__view *bias, void *scratch, uint32_t threads)
+                       const plim__view *w, plim__blocked_end end, void *scratch, uint32_t threads)
 {
     plim__blocked conv = *c;
-    plim__blocked_operands o = {.lanes = lanes, .c = &conv, .y = *y, .x = *x, .w = *w, .bias = bias, .scratch = scratch, .threads = threads};
+    plim__view other = end.other ? *end.other : (plim__view){0};
+    plim__blocked_operands o = {.lanes = lanes, .c = &conv, .y = *y, .x = *x, .w = *w, .end = end, .scratch = scratch, .threads = threads};
     const plim__view *to = into == PLIM__BLOCKED_Y ? y : into == PLIM__BLOCKED_X ? x : w;
+    if (end.other) o.end.other = &other;
     if (plim__view_count(to) == 0) return;
     if (into == PLIM__BLOCKED_W && plim__view_count(y) == 0) return;
     if (!lies_well(&o)) {
         loops_run(&o, into);
         return;
     }
-    flatten(&o, &conv);
+    flatten(&o, &conv, &other);
     if (into == PLIM__BLOCKED_W) plim__blocked_weights(&o);
     else if (c->kind == PLIM__BLOCKED_DEPTH) plim__blocked_depths(&o, into == PLIM__BLOCKED_X);
     else plim__blocked_tiles(&o, into == PLIM__BLOCKED_X);

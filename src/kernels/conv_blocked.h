@@ -33,7 +33,14 @@ typedef struct plim__blocked {
     int64_t groups;            /* of FULL; blocks do not reach over them */
     int64_t channels, outputs; /* without padding */
     bool relu;                 /* y = max(0, ...) */
+    float most;                /* y = min(most, ...); 0: no limit */
 } plim__blocked;
+
+/** What becomes of a sum before it is y: sum * scale + bias + other, then the limits. Each may be NULL. */
+typedef struct plim__blocked_end {
+    const plim__view *bias, *scale; /* (Ob, 16) */
+    const plim__view *other;        /* like y */
+} plim__blocked_end;
 
 typedef struct plim__blocked_lanes plim__blocked_lanes;
 
@@ -41,10 +48,10 @@ typedef struct plim__blocked_lanes plim__blocked_lanes;
 const plim__blocked_lanes *plim__blocked_best(void);
 
 /** Writes y or x, or adds to w, what the others make. Views have the ranks of the table; x and y may be boxes that hold just what the part needs.
- *  @param bias  (Ob, 16), or NULL: with `into` Y only
+ *  @param end  with `into` Y only
  *  @param scratch  plim__blocked_scratch bytes, 64-byte aligned */
 void plim__blocked_run(const plim__blocked_lanes *lanes, const plim__blocked *c, plim__blocked_into into, const plim__view *y, const plim__view *x,
-                       const plim__view *w, const plim__view *bias, void *scratch, uint32_t threads);
+                       const plim__view *w, plim__blocked_end end, void *scratch, uint32_t threads);
 
 /** @param outs, chain  blocks of what is made and of what is summed up (planes count one each); for W: of w's first two dimensions
  *  @param rows, cols  of what is made, for W of y. Monotone in all. */
@@ -61,9 +68,12 @@ typedef struct plim__blocked_tile {
     int64_t w_block;
     int64_t chain[3], x_step[3], w_step[3];
     const int64_t *at;         /* planes: where x is for each of the chain[0] rows of w, which is one level then; NULL: blocks */
-    const float *bias;         /* what the sum begins with; NULL: 0 */
-    int64_t bias_block;
-    bool more, relu;           /* more: y itself is what the sum begins with; relu: this is its end */
+    const float *bias, *scale; /* one vector per block; NULL: there is none. Without a scale the bias is what the sum begins with */
+    int64_t bias_block, scale_block;
+    int64_t other_block, other_row, other_col;
+    bool more, end;            /* more: y itself is what the sum begins with; end: nothing is added to it later, so what follows here is done */
+    bool plus, relu;           /* plus: another array is added */
+    float most;
 } plim__blocked_tile;
 
 /** w (blocks, rows, 16) += sum over pixels of x (rows) times y (blocks, 16). */
@@ -78,10 +88,11 @@ typedef struct plim__blocked_outer {
 /** A row of pixels of one block, each channel by itself. */
 typedef struct plim__blocked_depth {
     float *y;
-    const float *x, *w, *bias;
-    int64_t n, y_col, x_col;
+    const float *x, *w, *bias, *scale, *other;
+    int64_t n, y_col, x_col, other_col;
     int64_t taps[2], x_step[2], w_step[2];
     bool relu;
+    float most;
 } plim__blocked_depth;
 
 /** w (taps, 16) += sum over pixels of x (taps, 16) * y (16). */
@@ -98,7 +109,8 @@ struct plim__blocked_lanes {
     int blocks, pixels; /* of a tile, at most */
     int least;          /* pixels of a tile that keep the multipliers busy */
     int rows;           /* of w in `outer`, at most */
-    void (*tile)(const plim__blocked_tile *t, float *y, const float *x, int blocks, int rows, int cols, int64_t count); /* so many, side by side */
+    /** So many, side by side. @param other  what is added, if something is */
+    void (*tile)(const plim__blocked_tile *t, float *y, const float *x, const float *other, int blocks, int rows, int cols, int64_t count);
     void (*outer)(const plim__blocked_outer *t, float *w, const float *x, int blocks, int rows);
     void (*depth)(const plim__blocked_depth *t);
     void (*dot)(const plim__blocked_dot *t, int taps);

@@ -22,13 +22,16 @@ static plim__line line_of(const job *j, uint32_t d, int64_t phase)
 /* Row `row` of a phase. @param clear  its columns that see no border */
 static void row_run(const job *j, int64_t sample, int64_t block, const plim__line *rows, int64_t row, const plim__line *cols, plim__range clear)
 {
-    const plim__view *in = j->in, *out = j->out, *w = &j->o->w, *bias = j->o->bias;
+    const plim__view *in = j->in, *out = j->out, *w = &j->o->w, *bias = j->o->end.bias, *scale = j->o->end.scale, *other = j->o->end.other;
+    const int64_t at[2] = {rows->out_lo + row * rows->out_step, cols->out_lo};
     const plim__range high = plim__line_taps(rows, row, j->extent[0]);
     const int64_t seen = rows->in_lo + row * rows->in_step + high.lo * rows->tap_in - in->lo[2];
-    float *y = plim__blocked_at(out, sample, block, rows->out_lo + row * rows->out_step - out->lo[2], cols->out_lo - out->lo[3]);
+    float *y = plim__blocked_at(out, sample, block, at[0] - out->lo[2], at[1] - out->lo[3]);
+    const float *plus = other ? plim__blocked_at(other, sample, block, at[0] - other->lo[2], at[1] - other->lo[3]) : NULL;
     const float *kernel = (const float *)w->data + block * w->stride[0] + (rows->tap_lo + high.lo * rows->tap_step) * w->stride[1];
-    plim__blocked_depth t = {.bias = bias ? (const float *)bias->data + block * bias->stride[0] : NULL, .relu = j->o->c->relu && !j->backward,
-        .x_col = cols->in_step * in->stride[3], .y_col = cols->out_step * out->stride[3],
+    plim__blocked_depth t = {.bias = bias ? (const float *)bias->data + block * bias->stride[0] : NULL,
+        .scale = scale ? (const float *)scale->data + block * scale->stride[0] : NULL, .other_col = other ? cols->out_step * other->stride[3] : 0,
+        .relu = j->o->c->relu && !j->backward, .most = j->backward ? 0 : j->o->c->most, .x_col = cols->in_step * in->stride[3], .y_col = cols->out_step * out->stride[3],
         .x_step = {rows->tap_in * in->stride[2], cols->tap_in * in->stride[3]},
         .w_step = {rows->tap_step * w->stride[1], cols->tap_step * w->stride[2]}};
     for (int64_t q = 0; q < cols->n; q += t.n) {
@@ -38,6 +41,7 @@ static void row_run(const job *j, int64_t sample, int64_t block, const plim__lin
         t.taps[0] = plim__range_len(wide) > 0 ? plim__range_len(high) : 0;
         t.taps[1] = plim__range_len(wide);
         t.y = y + q * t.y_col;
+        t.other = plus ? plus + q * t.other_col : NULL;
         t.w = kernel + (cols->tap_lo + wide.lo * cols->tap_step) * w->stride[2];
         t.x = t.taps[0] == 0 ? t.y : plim__blocked_at(in, sample, block, seen, cols->in_lo + q * cols->in_step + wide.lo * cols->tap_in - in->lo[3]);
         j->o->lanes->depth(&t);

@@ -58,7 +58,7 @@ typedef struct plim__blocked_operands {
     const plim__blocked_lanes *lanes;
     const plim__blocked *c;
     plim__view y, x, w;
-    const plim__view *bias;
+    plim__blocked_end end;
     float *scratch;
     uint32_t threads;
 } plim__blocked_operands;

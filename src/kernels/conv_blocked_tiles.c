@@ -11,9 +11,10 @@ typedef struct job {
     const plim__blocked_lanes *lanes;
     const plim__sliding *window;
     plim__view out, in, w;
-    const plim__view *bias;
+    plim__blocked_end end;
     plim__seen from;
     bool planes, backward, relu;
+    float most;
     int64_t phases[2];
     int64_t groups, outs, chain; /* blocks of a group; planes count one each */
     int64_t super, link;         /* outputs, and blocks of the chain, that are worked on together */
@@ -109,15 +110,15 @@ static int64_t tiles_time(const plim__blocked_lanes *lanes, int64_t cols, int64_
 }
 
 /* All tiles of an area for some blocks. Those of a row are as equal as can be. */
-static void tiles_run(const job *j, const plim__blocked_tile *t, float *y, const float *x, int blocks, int64_t rows, int64_t cols)
+static void tiles_run(const job *j, const plim__blocked_tile *t, float *y, const float *x, const float *other, int blocks, int64_t rows, int64_t cols)
 {
     const bool pairs = cols <= 3 * j->lanes->pixels && tiles_time(j->lanes, cols, 2) < tiles_time(j->lanes, cols, 1);
     int high;
-    for (int64_t r = 0; r < rows; r += high, y += high * t->y_row, x += high * t->x_row) {
+    for (int64_t r = 0; r < rows; r += high, y += high * t->y_row, x += high * t->x_row, other += high * t->other_row) {
         high = pairs && r + 2 <= rows ? 2 : 1;
         const int64_t tiles = plim__share(cols, j->lanes->pixels / high), wide = cols / tiles, wider = cols % tiles, rest = wider * (wide + 1);
-        if (wider > 0) j->lanes->tile(t, y, x, blocks, high, (int)wide + 1, wider);
-        j->lanes->tile(t, y + rest * t->y_col, x + rest * t->x_col, blocks, high, (int)wide, tiles - wider);
+        if (wider > 0) j->lanes->tile(t, y, x, other, blocks, high, (int)wide + 1, wider);
+        j->lanes->tile(t, y + rest * t->y_col, x + rest * t->x_col, other + rest * t->other_col, blocks, high, (int)wide, tiles - wider);
     }
 }
 
@@ -132,27 +133,47 @@ static void chain_planes(const piece *p, plim__blocked_tile *t)
     t->at = p->at;
 }
 
+static const float *channels_at(const plim__view *v, int64_t block) { return v ? (const float *)v->data + block * v->stride[0] : NULL; }
+
+/* What happens at the end of a sum, for the tiles from block `first` on. @return what is added; where that is nothing, anything */
+static const float *finish(const job *j, const piece *p, int64_t first, const float *y, plim__blocked_tile *t)
+{
+    const plim__line *rows = &p->line[0], *cols = &p->line[1];
+    const plim__view *bias = j->end.bias, *scale = j->end.scale, *other = j->end.other;
+    t->end = p->link + p->links == j->chain;
+    t->relu = j->relu;
+    t->most = j->most;
+    t->bias = channels_at(bias, first);
+    t->scale = channels_at(scale, first);
+    t->bias_block = bias ? bias->stride[0] : 0;
+    t->scale_block = scale ? scale->stride[0] : 0;
+    t->plus = other;
+    if (!other) return y;
+    t->other_block = other->stride[1];
+    t->other_row = rows->out_step * other->stride[2];
+    t->other_col = cols->out_step * other->stride[3];
+    return plim__blocked_at(other, p->sample, first, rows->out_lo - other->lo[2], cols->out_lo - other->lo[3]);
+}
+
 /* One phase of an area: p->line. */
 static void phase_run(const job *j, const piece *p)
 {
     const plim__line *rows = &p->line[0], *cols = &p->line[1];
     const int64_t *stride = j->out.stride, first = p->group * j->outs + p->out;
-    const bool begin = p->link == 0, end = p->link + p->links == j->chain, any = rows->taps > 0 && cols->taps > 0;
+    const bool any = rows->taps > 0 && cols->taps > 0;
     plim__blocked_tile t = {.y_block = stride[1], .y_row = rows->out_step * stride[2], .y_col = cols->out_step * stride[3],
-        .x_col = j->from.lane, .chain = {any ? p->links : 0, rows->taps, cols->taps}, .more = !begin, .relu = end && j->relu};
+        .x_col = j->from.lane, .chain = {any ? p->links : 0, rows->taps, cols->taps}, .more = p->link > 0};
     const float *x = any ? see(j, p, &t) : p->seen;
     float *y = plim__blocked_at(&j->out, p->sample, first, rows->out_lo - j->out.lo[2], cols->out_lo - j->out.lo[3]);
     weigh(j, p, &t);
     if (j->planes) chain_planes(p, &t);
-    if (j->bias) {
-        t.bias = (const float *)j->bias->data + first * j->bias->stride[0];
-        t.bias_block = j->bias->stride[0];
-    }
+    const float *other = finish(j, p, first, y, &t);
     for (int64_t b = 0; b < p->outs; b += j->lanes->blocks) {
         const int blocks = (int)plim__min(j->lanes->blocks, p->outs - b);
-        tiles_run(j, &t, y + b * t.y_block, x, blocks, rows->n, cols->n);
+        tiles_run(j, &t, y + b * t.y_block, x, other + b * t.other_block, blocks, rows->n, cols->n);
         t.w += blocks * t.w_block;
         if (t.bias) t.bias += blocks * t.bias_block;
+        if (t.scale) t.scale += blocks * t.scale_block;
     }
 }
 
@@ -263,8 +284,8 @@ static void divide(job *j)
 void plim__blocked_tiles(const plim__blocked_operands *o, bool backward)
 {
     const plim__blocked *c = o->c;
-    job j = {.lanes = o->lanes, .window = &c->window, .out = backward ? o->x : o->y, .in = backward ? o->y : o->x, .w = o->w, .bias = o->bias,
-             .planes = c->kind == PLIM__BLOCKED_PLANES, .backward = backward, .relu = c->relu && !backward, .groups = c->groups,
+    job j = {.lanes = o->lanes, .window = &c->window, .out = backward ? o->x : o->y, .in = backward ? o->y : o->x, .w = o->w, .end = o->end,
+             .planes = c->kind == PLIM__BLOCKED_PLANES, .backward = backward, .relu = c->relu && !backward, .most = backward ? 0 : c->most, .groups = c->groups,
              .threads = o->threads, .scratch = o->scratch};
     j.outs = j.out.n[1] / c->groups;
     j.chain = j.in.n[1] / c->groups;

@@ -1,7 +1,7 @@
 /* Every value of the old graph is in the new one as it was, in blocks, or both; conversions are made when somebody asks for the form that is not there.
  *
- * A convolution, the bias that is added to it and the rectifier behind that are one node, where nobody else reads what is between them: each of them alone
- * would pass over the whole array in memory again.
+ * A convolution and what follows it (numbers per channel that are added or, where nothing is trained, multiplied: biases and batch norms; another array
+ * that is added; limits) are one node, where nobody else reads what is between them: each of them alone would pass over the whole array in memory again.
  *
  * Where C is no multiple of 16, the last block is filled up. What is in there must stay finite, for it meets weights that are 0: so only functions that
  * take finite numbers to finite ones are worked in blocks then. */
@@ -11,6 +11,15 @@
 
 #include <string.h>
 
+/* A convolution and what is made together with it, in this order. */
+typedef struct chain {
+    uint32_t conv, last;   /* nodes; last: the one whose result is made */
+    uint32_t scaled;       /* the last node that adds or multiplies numbers per channel; conv: there is none */
+    uint32_t other;        /* value that is added, or PLIM__NONE */
+    bool relu;
+    double most;           /* 0: no limit */
+} chain;
+
 typedef struct blocker {
     plim__model *m;
     const plim_graph *from;
@@ -18,8 +27,10 @@ typedef struct blocker {
     uint32_t *plain, *blocked; /* per old value: the new one, PLIM__NONE where there is none (yet) */
     uint32_t *uses;            /* per old value: how often it is read, results included */
     uint32_t *user;            /* per old value: a node that reads it */
-    uint32_t *maker;           /* per old node that is a part of one: the node that makes the whole, its last */
-    uint32_t *conv;            /* per old node that is the last of several: the convolution, the first; else PLIM__NONE */
+    uint32_t *maker;           /* per old node that is a part of a chain: its number; else PLIM__NONE */
+    uint32_t *made_by;         /* per old node that is the last of a chain: its number; else PLIM__NONE */
+    chain *chain; uint32_t n_chains;
+    bool trained;              /* gradients will be wanted */
     uint32_t *in;              /* scratch */
     plim_error *err;
 } blocker;
@@ -126,77 +137,152 @@ static bool is_per_channel(const plim_shape *s, int64_t channels)
     return true;
 }
 
-/* The only reader of an old value, if it is elementwise `fn`; else PLIM__NONE. */
-static uint32_t only_reader(const blocker *b, uint32_t old, uint32_t fn)
+/* The only reader of an old value, if it is elementwise; else PLIM__NONE. */
+static uint32_t only_reader(const blocker *b, uint32_t old)
 {
-    if (b->uses[old] != 1) return PLIM__NONE;
-    const plim__node *n = &b->from->node[b->user[old]];
-    return n->op == PLIM__OP_ELEMENTWISE && n->attr.kind == fn ? b->user[old] : PLIM__NONE;
+    if (b->uses[old] != 1 || b->user[old] == PLIM__NONE) return PLIM__NONE;
+    return b->from->node[b->user[old]].op == PLIM__OP_ELEMENTWISE ? b->user[old] : PLIM__NONE;
 }
 
-static bool is_zero(const blocker *b, uint32_t old)
+/* A constant of one element. */
+static bool is_number(const blocker *b, uint32_t old, double *x)
 {
     const plim__value *v = &b->from->value[old];
-    float x = 1;
-    if (v->kind != PLIM__VALUE_CONST || v->dtype != PLIM_F32 || v->bytes != sizeof x) return false;
-    memcpy(&x, v->data, sizeof x);
-    return x == 0;
+    float f;
+    if (v->kind != PLIM__VALUE_CONST || v->dtype != PLIM_F32 || v->bytes != sizeof f) return false;
+    memcpy(&f, v->data, sizeof f);
+    *x = (double)f;
+    return true;
 }
 
-/* The rectifier of `old`, where(old <= 0, 0, old), if nobody else reads either. */
-static uint32_t rectifier_of(const blocker *b, uint32_t old, uint32_t *test)
+/* What node i, an elementwise function of two operands, does with `old`: the other one. */
+static uint32_t operand_beside(const blocker *b, uint32_t i, uint32_t old)
+{
+    const plim__node *n = &b->from->node[i];
+    return n->in[0] == old ? n->in[1] : n->in[0];
+}
+
+/* Numbers per channel that are added to `old`, subtracted from it or multiplied with it, by node i. */
+static bool scales(const blocker *b, uint32_t i, uint32_t old)
+{
+    const plim__node *n = &b->from->node[i];
+    const bool right = n->attr.kind == PLIM__EW_ADD || (n->attr.kind == PLIM__EW_SUB && n->in[0] == old) || (n->attr.kind == PLIM__EW_MUL && !b->trained);
+    return right && is_per_channel(shape_of(b, operand_beside(b, i, old)), shape_of(b, n->out[0])->dim[1]);
+}
+
+/* A limit of `old`, where(compare(old, x), x, value), in node i, whose comparison nobody else reads. @param compare  the comparison's node, found */
+static bool is_limit(const blocker *b, uint32_t i, uint32_t fn, uint32_t old, uint32_t value, double *x, uint32_t *compare)
 {
     const plim_graph *g = b->from;
-    if (b->uses[old] != 2) return PLIM__NONE;
-    for (uint32_t i = g->value[old].node + 1; i < g->n_nodes; i++) {
-        const plim__node *n = &g->node[i];
-        if (n->op != PLIM__OP_ELEMENTWISE || n->attr.kind != PLIM__EW_WHERE || n->in[2] != old || !is_zero(b, n->in[1])) continue;
-        const plim__value *t = &g->value[n->in[0]];
-        if (t->kind != PLIM__VALUE_NODE || b->uses[n->in[0]] != 1) return PLIM__NONE;
-        const plim__node *compare = &g->node[t->node];
-        const bool right = compare->op == PLIM__OP_ELEMENTWISE && compare->attr.kind == PLIM__EW_LESS_EQUAL && compare->in[0] == old && is_zero(b, compare->in[1]);
-        *test = t->node;
-        return right ? i : PLIM__NONE;
+    const plim__node *n = &g->node[i];
+    double against;
+    if (n->op != PLIM__OP_ELEMENTWISE || n->attr.kind != PLIM__EW_WHERE || n->in[2] != value || !is_number(b, n->in[1], x)) return false;
+    if (g->value[n->in[0]].kind != PLIM__VALUE_NODE || b->uses[n->in[0]] != 1) return false;
+    *compare = g->value[n->in[0]].node;
+    const plim__node *test = &g->node[*compare];
+    return test->op == PLIM__OP_ELEMENTWISE && test->attr.kind == fn && test->in[0] == old && is_number(b, test->in[1], &against) && against == *x;
+}
+
+/* plim__op_limit of what the chain has made so far, from 0 and maybe to a limit above. */
+static void add_rectifier(blocker *b, chain *c, uint32_t number)
+{
+    const plim_graph *g = b->from;
+    const uint32_t old = g->node[c->last].out[0];
+    uint32_t above = PLIM__NONE, test_above = PLIM__NONE, test;
+    double low, high = 0;
+    for (uint32_t i = c->last + 1; i < g->n_nodes && b->uses[old] > 1 && b->uses[old] < 4; i++) {
+        const uint32_t value = above == PLIM__NONE ? old : g->node[above].out[0];
+        if (above == PLIM__NONE && b->uses[old] == 3 && is_limit(b, i, PLIM__EW_GREATER_EQUAL, old, old, &high, &test_above)) {
+            if (b->uses[g->node[i].out[0]] != 1 || !(high > 0)) return;
+            above = i;
+            continue;
+        }
+        if (!is_limit(b, i, PLIM__EW_LESS_EQUAL, old, value, &low, &test)) continue;
+        if (low != 0 || b->uses[old] != (above == PLIM__NONE ? 2 : 3)) return;
+        b->maker[c->last] = b->maker[test] = number;
+        if (above != PLIM__NONE) b->maker[above] = b->maker[test_above] = number;
+        c->relu = true;
+        c->most = above == PLIM__NONE ? 0 : high;
+        c->last = i;
+        return;
     }
-    return PLIM__NONE;
+}
+
+/* The same as minimum(maximum(old, 0), most), each of which may be missing. */
+static void add_clip(blocker *b, chain *c, uint32_t number)
+{
+    for (int side = 0; side < 2; side++) {
+        const uint32_t old = b->from->node[c->last].out[0], i = only_reader(b, old);
+        double x;
+        if (i == PLIM__NONE || b->from->node[i].attr.kind != (side ? PLIM__EW_MINIMUM : PLIM__EW_MAXIMUM)) continue;
+        if (!is_number(b, operand_beside(b, i, old), &x) || (side ? !(x > 0) : x != 0)) return;
+        b->maker[c->last] = number;
+        c->last = i;
+        if (side) c->most = x;
+        else c->relu = true;
+    }
 }
 
 /* What is made together with convolution i. */
 static void find_parts(blocker *b, uint32_t i)
 {
     const plim_graph *g = b->from;
-    uint32_t last = i, test;
+    const uint32_t number = b->n_chains;
     plim__weight_form form = {0};
+    chain c = {.conv = i, .last = i, .scaled = i, .other = PLIM__NONE};
     if (form_for(b, &g->node[i]) == PLIM__FORM_PLAIN || !weights_behind(b, g->node[i].in[1], &form)) return;
-    const uint32_t add = only_reader(b, g->node[i].out[0], PLIM__EW_ADD);
-    if (add != PLIM__NONE) {
-        const plim__node *n = &g->node[add];
-        const uint32_t other = n->in[0] == g->node[i].out[0] ? n->in[1] : n->in[0];
-        if (is_per_channel(shape_of(b, other), shape_of(b, n->out[0])->dim[1])) last = add;
+    for (uint32_t next; next = only_reader(b, g->node[c.last].out[0]), next != PLIM__NONE && scales(b, next, g->node[c.last].out[0]);) {
+        b->maker[c.last] = number;
+        c.last = c.scaled = next;
     }
-    const uint32_t relu = rectifier_of(b, g->node[last].out[0], &test);
-    if (relu != PLIM__NONE) {
-        b->maker[test] = b->maker[last] = relu;
-        last = relu;
+    const uint32_t made = g->node[c.last].out[0], add = only_reader(b, made);
+    if (add != PLIM__NONE && g->node[add].attr.kind == PLIM__EW_ADD && b->maker[add] == PLIM__NONE && g->node[add].in[0] != g->node[add].in[1] &&
+        plim__shape_equal(shape_of(b, operand_beside(b, add, made)), shape_of(b, made))) {
+        c.other = operand_beside(b, add, made);
+        b->maker[c.last] = number;
+        c.last = add;
     }
-    b->maker[i] = last;
-    b->conv[last] = i;
+    add_rectifier(b, &c, number);
+    if (!c.relu) add_clip(b, &c, number);
+    b->maker[c.last] = b->made_by[c.last] = number;
+    b->chain[b->n_chains++] = c;
 }
 
-/* [Ob, 16] of what is added to convolution `conv`, or PLIM__NONE. */
-static plim_status get_bias(blocker *b, uint32_t conv, uint32_t last, uint32_t *bias)
+/* Numbers per channel as [Ob, 16]. */
+static plim_status to_channels(blocker *b, uint32_t old, int64_t outputs, uint32_t *v)
+{
+    PLIM_TRY(get_plain(b, old, v));
+    PLIM_TRY(plim__op_reshape(b->to, *v, &(plim_shape){1, {outputs}}, v, b->err));
+    PLIM_TRY(fill_up(b, *v, 0, v));
+    return plim__op_reshape(b->to, *v, &(plim_shape){2, {blocks(outputs), PLIM__BLOCK}}, v, b->err);
+}
+
+/* `v` and `by` put together; PLIM__NONE is what changes nothing. */
+static plim_status put_together(blocker *b, plim__ew fn, uint32_t *v, uint32_t by)
+{
+    if (*v != PLIM__NONE) return plim__op_float2(b->to, fn, *v, by, v, b->err);
+    *v = by;
+    return fn == PLIM__EW_SUB ? plim__op_float1(b->to, PLIM__EW_NEG, by, v, b->err) : PLIM_OK;
+}
+
+/* What a chain does to its sums, one node after the other: sum * scale + bias. */
+static plim_status get_scaling(blocker *b, const chain *c, plim__conv_blocked_in *in)
 {
     const plim_graph *g = b->from;
-    *bias = PLIM__NONE;
-    const uint32_t add = last == conv ? PLIM__NONE : only_reader(b, g->node[conv].out[0], PLIM__EW_ADD);
-    if (add == PLIM__NONE) return PLIM_OK;
-    const plim__node *n = &g->node[add];
-    const int64_t outputs = shape_of(b, n->out[0])->dim[1];
-    uint32_t v;
-    PLIM_TRY(get_plain(b, n->in[0] == g->node[conv].out[0] ? n->in[1] : n->in[0], &v));
-    PLIM_TRY(plim__op_reshape(b->to, v, &(plim_shape){1, {outputs}}, &v, b->err));
-    PLIM_TRY(fill_up(b, v, 0, &v));
-    return plim__op_reshape(b->to, v, &(plim_shape){2, {blocks(outputs), PLIM__BLOCK}}, bias, b->err);
+    const int64_t outputs = shape_of(b, g->node[c->conv].out[0])->dim[1];
+    in->bias = in->scale = PLIM__NONE;
+    for (uint32_t i = c->conv; i != c->scaled;) {
+        const uint32_t old = g->node[i].out[0];
+        uint32_t by;
+        i = only_reader(b, old);
+        PLIM_TRY(to_channels(b, operand_beside(b, i, old), outputs, &by));
+        if (g->node[i].attr.kind != PLIM__EW_MUL) PLIM_TRY(put_together(b, (plim__ew)g->node[i].attr.kind, &in->bias, by));
+        else {
+            PLIM_TRY(put_together(b, PLIM__EW_MUL, &in->scale, by));
+            if (in->bias != PLIM__NONE) PLIM_TRY(put_together(b, PLIM__EW_MUL, &in->bias, by));
+        }
+    }
+    return PLIM_OK;
 }
 
 /* The weights as a new parameter in blocks. */
@@ -216,13 +302,13 @@ static plim_status get_weights(blocker *b, const plim__node *n, uint32_t *w)
     return PLIM_OK;
 }
 
-static plim_status make_conv(blocker *b, uint32_t first, uint32_t last)
+static plim_status make_conv(blocker *b, const chain *c)
 {
-    const plim__node *n = &b->from->node[first];
-    const uint32_t end = b->from->node[last].out[0];
+    const plim__node *n = &b->from->node[c->conv];
+    const uint32_t end = b->from->node[c->last].out[0];
     plim__conv_blocked how = {.channels = shape_of(b, n->in[0])->dim[1], .outputs = shape_of(b, n->in[1])->dim[0],
-                              .activation = b->from->node[last].attr.kind == PLIM__EW_WHERE && last != first ? PLIM__BLOCKED_RELU : PLIM__BLOCKED_LINEAR};
-    uint32_t x, w, bias;
+                              .activation = c->relu ? PLIM__BLOCKED_RELU : PLIM__BLOCKED_LINEAR, .most = c->most};
+    plim__conv_blocked_in in = {.other = PLIM__NONE};
     how.conv = (plim__conv){.space = 2, .groups = n->attr.i[PLIM__SPATIAL_GROUPS]};
     for (uint32_t d = 0; d < 2; d++) {
         how.conv.stride[d] = n->attr.i[PLIM__SPATIAL_STRIDE + d];
@@ -230,10 +316,11 @@ static plim_status make_conv(blocker *b, uint32_t first, uint32_t last)
         how.conv.before[d] = n->attr.i[PLIM__SPATIAL_BEFORE + d];
         how.conv.after[d] = n->attr.i[PLIM__SPATIAL_AFTER + d];
     }
-    PLIM_TRY(form_for(b, n) == PLIM__FORM_FIRST ? get_plain(b, n->in[0], &x) : get_blocked(b, n->in[0], &x));
-    PLIM_TRY(get_weights(b, n, &w));
-    PLIM_TRY(get_bias(b, first, last, &bias));
-    return plim__op_conv_blocked(b->to, x, w, bias, &how, &b->blocked[end], b->err);
+    PLIM_TRY(form_for(b, n) == PLIM__FORM_FIRST ? get_plain(b, n->in[0], &in.x) : get_blocked(b, n->in[0], &in.x));
+    PLIM_TRY(get_weights(b, n, &in.w));
+    PLIM_TRY(get_scaling(b, c, &in));
+    if (c->other != PLIM__NONE) PLIM_TRY(get_blocked(b, c->other, &in.other));
+    return plim__op_conv_blocked(b->to, &in, &how, &b->blocked[end], b->err);
 }
 
 /* -------------------------------------------------------------------------------------------- what goes along */
@@ -400,7 +487,7 @@ static plim_status play_node(blocker *b, uint32_t i)
     const plim__node *n = &b->from->node[i];
     bool done = false;
     b->to->tag = n->tag;
-    if (b->conv[i] != PLIM__NONE) return make_conv(b, b->conv[i], i);
+    if (b->made_by[i] != PLIM__NONE) return make_conv(b, &b->chain[b->made_by[i]]);
     if (b->maker[i] != PLIM__NONE || is_turned_weight(b, n)) return PLIM_OK;
     PLIM_TRY(block_node(b, n, &done));
     return done ? PLIM_OK : copy_node(b, n);
@@ -471,10 +558,15 @@ static plim_status new_tables(blocker *b)
 {
     const plim__alloc *a = &b->from->alloc;
     const uint32_t values = b->from->n_values, nodes = b->from->n_nodes;
-    uint32_t most = 1;
-    for (uint32_t i = 0; i < nodes; i++) most = b->from->node[i].n_in > most ? b->from->node[i].n_in : most;
+    uint32_t most = 1, convs = 0;
+    for (uint32_t i = 0; i < nodes; i++) {
+        most = b->from->node[i].n_in > most ? b->from->node[i].n_in : most;
+        convs += b->from->node[i].op == PLIM__OP_CONV;
+    }
+    b->chain = plim__new(a, convs, sizeof *b->chain, b->err);
+    if (!b->chain) return PLIM_E_NOMEM;
     const struct { uint32_t **table; uint32_t n; } tables[] = {{&b->plain, values}, {&b->blocked, values}, {&b->uses, values}, {&b->user, values},
-                                                               {&b->maker, nodes}, {&b->conv, nodes}, {&b->in, most}};
+                                                               {&b->maker, nodes}, {&b->made_by, nodes}, {&b->in, most}};
     for (uint32_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         *tables[i].table = plim__new(a, tables[i].n, sizeof **tables[i].table, b->err);
         if (!*tables[i].table) return PLIM_E_NOMEM;
@@ -483,10 +575,10 @@ static plim_status new_tables(blocker *b)
     return PLIM_OK;
 }
 
-plim_status plim__model_block(plim__model *m, plim_error *err)
+plim_status plim__model_block(plim__model *m, bool trained, plim_error *err)
 {
     const plim__alloc a = m->graph->alloc;
-    blocker b = {.m = m, .from = m->graph, .err = err};
+    blocker b = {.m = m, .from = m->graph, .trained = trained, .err = err};
     PLIM_TRY(plim__graph_new(&b.to, a, err));
     plim_status status = new_tables(&b);
     if (status == PLIM_OK) {
@@ -500,7 +592,8 @@ plim_status plim__model_block(plim__model *m, plim_error *err)
         b.to = old;
     }
     plim__graph_free(&b.to);
-    uint32_t *tables[] = {b.plain, b.blocked, b.uses, b.user, b.maker, b.conv, b.in};
+    uint32_t *tables[] = {b.plain, b.blocked, b.uses, b.user, b.maker, b.made_by, b.in};
+    plim__free(&a, b.chain);
     for (uint32_t i = 0; i < sizeof tables / sizeof *tables; i++) plim__free(&a, tables[i]);
     return status;
 }

@@ -5,7 +5,8 @@
 
 #include "models/model.h"
 
-/** Plays the model's graph into a new one, before gradients are added to it. Weights get another form (plim__param.form). */
-plim_status plim__model_block(plim__model *m, plim_error *err);
+/** Plays the model's graph into a new one, before gradients are added to it. Weights get another form (plim__param.form).
+ *  @param trained  gradients will be */
+plim_status plim__model_block(plim__model *m, bool trained, plim_error *err);
 
 #endif

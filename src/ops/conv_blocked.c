@@ -1,15 +1,15 @@
 /* Convolution on channel-blocked arrays (kernels/conv_blocked.h has the layouts) and its gradients: as conv.c has it,
  *
  *     row                     inputs         makes   axes
- *     conv_blocked            x, w [, bias]  y       n, ob, rows, columns of windows
+ *     conv_blocked            x, w, ends     y       n, ob, rows, columns of windows
  *     conv_blocked_data       y, w           x       n, cb, rows, columns
  *     conv_blocked_weights    x, y           w       ob, cb,                  sum over n, rows and columns of windows
  *
- * but what is summed up over channels is always read whole, so that y and x are written once, with the bias and the rectifier. The 16 lanes of a
+ * but what is summed up over channels is always read whole, so that y and x are written once, with what becomes of a sum at its end. The 16 lanes of a
  * block and kernels are whole, too. With groups the blocks that are made cannot be cut; of a depthwise layer every row has the one axis cb.
  *
  * Attributes: see ops/spatial.h, always with two dimensions of space; the shape of a result is kept as that of the plain array. i[22] channels,
- * i[23] outputs, both without padding; kind is the activation. */
+ * i[23] outputs, both without padding; kind is the activation, f[0] its upper limit, and mask says which ends are there, in the order of the enum. */
 #include "core/dtype.h"
 #include "kernels/conv_blocked.h"
 #include "kernels/reduce.h"
@@ -19,6 +19,7 @@
 #include "ops/spatial.h"
 
 enum { CHANNELS = PLIM__SPATIAL_SPACE + 1, OUTPUTS };
+enum { BIAS, SCALE, OTHER, ENDS };
 static_assert(OUTPUTS < 3 * PLIM_MAX_RANK, "attributes fit");
 
 typedef enum part { PART_X, PART_Y, PART_W } part;
@@ -39,6 +40,14 @@ static role role_of(const plim__node *n)
 
 static int64_t channels_of(const plim__attr *a) { return a->i[CHANNELS]; }
 static int64_t outputs_of(const plim__attr *a) { return a->i[OUTPUTS]; }
+/* Which input an end is, or 0. */
+static uint32_t end_at(const plim__node *n, uint32_t end)
+{
+    uint32_t k = 2;
+    for (uint32_t e = 0; e < end; e++) k += n->attr.mask >> e & 1;
+    return n->attr.mask >> end & 1 ? k : 0;
+}
+
 static int64_t groups_of(const plim__attr *a) { return a->i[PLIM__SPATIAL_GROUPS]; }
 static bool depthwise(const plim__attr *a) { return groups_of(a) > 1 && groups_of(a) == channels_of(a) && groups_of(a) == outputs_of(a); }
 static int64_t blocks(int64_t channels) { return plim__ceil_div(channels, PLIM__BLOCK); }
@@ -129,10 +138,13 @@ static plim_status check_types(const plim_graph *g, const plim__node *n, uint32_
 static plim_status forward_infer(const plim_graph *g, plim__node *n, plim__type type[PLIM__MAX_OUT], plim_error *err)
 {
     const char *what = "conv_blocked";
-    PLIM_TRY(check_types(g, n, 3, what, err));
+    static const char *const name[ENDS] = {"a bias", "a scale", "another array"};
+    PLIM_TRY(check_types(g, n, 2 + ENDS, what, err));
+    PLIM_FAIL_IF(n->n_in != 2u + (uint32_t)__builtin_popcount(n->attr.mask) || n->attr.mask >> ENDS, err, PLIM_E_INVALID, "%s: %u inputs", what, n->n_in);
     PLIM_TRY(check(&n->attr, what, &plim__in(g, n, 0)->shape, &plim__in(g, n, 1)->shape, &type[0].shape, err));
-    const plim_shape bias = {2, {blocks(outputs_of(&n->attr)), PLIM__BLOCK}};
-    if (n->n_in == 3) PLIM_TRY(check_shape(what, "a bias", &plim__in(g, n, 2)->shape, &bias, err));
+    const plim_shape channels = {2, {blocks(outputs_of(&n->attr)), PLIM__BLOCK}};
+    for (uint32_t e = 0; e < ENDS; e++)
+        if (end_at(n, e)) PLIM_TRY(check_shape(what, name[e], &plim__in(g, n, end_at(n, e))->shape, e == OTHER ? &type[0].shape : &channels, err));
     type[0].dtype = PLIM_F32;
     n->n_out = 1;
     return PLIM_OK;
@@ -226,7 +238,7 @@ static void blocked_reads(const plim_graph *g, const plim__node *n, uint32_t k, 
     const role r = role_of(n);
     const nest at = nest_of(g, n);
     const plim_shape *s = &plim__in(g, n, k)->shape;
-    const part p = k < 2 ? r.in[k] : PART_W; /* the bias follows the outputs, too */
+    const part p = k < 2 ? r.in[k] : k == end_at(n, OTHER) ? PART_Y : PART_W; /* one number per output follows them as weights do */
     for (uint32_t d = 0; d < s->rank; d++) index[d] = plim__index_fixed(0, s->dim[d]);
     if (p == PART_W) {
         index[0] = along(at.o, s->dim[0]);
@@ -249,7 +261,8 @@ static void blocked_reads(const plim_graph *g, const plim__node *n, uint32_t k, 
 static plim__blocked blocked_of(const plim_graph *g, const plim__node *n)
 {
     return (plim__blocked){.window = windows_of(g, n), .kind = kind_of(&n->attr, shape_of(g, n, PART_X)), .groups = groups_of(&n->attr),
-                           .channels = channels_of(&n->attr), .outputs = outputs_of(&n->attr), .relu = n->attr.kind == PLIM__BLOCKED_RELU};
+                           .channels = channels_of(&n->attr), .outputs = outputs_of(&n->attr), .relu = n->attr.kind == PLIM__BLOCKED_RELU,
+                           .most = (float)n->attr.f[0]};
 }
 
 static uint64_t blocked_scratch(const plim_graph *g, const plim__node *n, const int64_t *len, uint32_t threads)
@@ -267,12 +280,18 @@ static void blocked_run(const plim__call *c)
 {
     const role r = role_of(c->node);
     const plim__blocked conv = blocked_of(c->graph, c->node);
-    const bool biased = c->node->n_in == 3;
-    plim__view v[3], bias;
+    plim__view v[3], end[ENDS];
+    const plim__view *given[ENDS] = {NULL};
     for (uint32_t k = 0; k < 2; k++) v[r.in[k]] = plim__call_in(c, k);
-    if (biased) bias = plim__call_in(c, 2);
+    for (uint32_t e = 0; e < ENDS; e++) {
+        const uint32_t k = end_at(c->node, e);
+        if (!k) continue;
+        end[e] = plim__call_in(c, k);
+        given[e] = &end[e];
+    }
     v[r.out] = c->out[0];
-    plim__blocked_run(plim__blocked_best(), &conv, r.into, &v[PART_Y], &v[PART_X], &v[PART_W], biased ? &bias : NULL, c->scratch, c->threads);
+    plim__blocked_run(plim__blocked_best(), &conv, r.into, &v[PART_Y], &v[PART_X], &v[PART_W],
+                      (plim__blocked_end){given[BIAS], given[SCALE], given[OTHER]}, c->scratch, c->threads);
 }
 
 static void weights_init(const plim__call *c) { plim__reduce_init(PLIM__FOLD_SUM, &c->out[0]); }
@@ -304,6 +323,8 @@ static plim_status apply(plim_graph *g, part p, const uint32_t value[3], const p
     const role r = role_of(&(plim__node){.op = op[p]});
     plim__attr attr = *like;
     attr.kind = PLIM__BLOCKED_LINEAR;
+    attr.mask = 0;
+    attr.f[0] = 0;
     for (uint32_t d = 0; d < PLIM__SPACE + 2; d++) attr.i[PLIM__SPATIAL_SHAPE + d] = 0;
     if (p != PART_Y) PLIM_TRY(plim__spatial_shape_put(&attr, r.name, shape, err));
     const uint32_t in[2] = {value[r.in[0]], value[r.in[1]]};
@@ -321,13 +342,13 @@ static plim_shape plain_of(const plim_graph *g, const plim__node *n, part p)
     return plain_shape(shape_of(g, n, p), p == PART_X ? channels : outputs);
 }
 
-/* dy where the rectifier let something through. */
-static plim_status through_relu(plim_graph *g, uint32_t y, uint32_t dy, uint32_t *v, plim_error *err)
+/* dy where a limit let something through. */
+static plim_status through_limit(plim_graph *g, plim__ew compare, double limit, uint32_t y, uint32_t *dy, plim_error *err)
 {
     uint32_t test, zero;
-    PLIM_TRY(plim__op_compare(g, PLIM__EW_GREATER, y, 0, &test, err));
+    PLIM_TRY(plim__op_compare(g, compare, y, limit, &test, err));
     PLIM_TRY(plim__op_scalar(g, PLIM_F32, 0, &zero, err));
-    return plim__op_where(g, test, dy, zero, v, err);
+    return plim__op_where(g, test, *dy, zero, dy, err);
 }
 
 static plim_status forward_grad(plim__gradient *d)
@@ -338,12 +359,16 @@ static plim_status forward_grad(plim__gradient *d)
     const plim_shape x = plain_of(d->graph, &n, PART_X), w = plain_of(d->graph, &n, PART_W);
     PLIM_FAIL_IF(d->want[0] && shape_of(d->graph, &n, PART_X)->rank == 4, d->err, PLIM_E_UNSUPPORTED,
                  "conv_blocked: no gradient with respect to an input that is not blocked");
-    if (n.attr.kind == PLIM__BLOCKED_RELU) PLIM_TRY(through_relu(d->graph, n.out[0], dy, &dy, d->err));
+    PLIM_FAIL_IF(end_at(&n, SCALE), d->err, PLIM_E_UNSUPPORTED, "conv_blocked: no gradient through a scale");
+    if (n.attr.kind == PLIM__BLOCKED_RELU) PLIM_TRY(through_limit(d->graph, PLIM__EW_GREATER, 0, n.out[0], &dy, d->err));
+    if (n.attr.f[0] > 0) PLIM_TRY(through_limit(d->graph, PLIM__EW_LESS, n.attr.f[0], n.out[0], &dy, d->err));
     const uint32_t value[3] = {[PART_X] = n.in[0], [PART_W] = n.in[1], [PART_Y] = dy};
     if (d->want[0]) PLIM_TRY(apply(d->graph, PART_X, value, &n.attr, &x, &d->din[0], d->err));
     if (d->want[1]) PLIM_TRY(apply(d->graph, PART_W, value, &n.attr, &w, &d->din[1], d->err));
-    if (n.n_in < 3 || !d->want[2]) return PLIM_OK;
-    return plim__op_reduce(d->graph, PLIM__REDUCE_SUM, dy, 1 | 1 << 2 | 1 << 3, false, PLIM_F32, &d->din[2], d->err);
+    const uint32_t bias = end_at(&n, BIAS), other = end_at(&n, OTHER);
+    if (other && d->want[other]) d->din[other] = dy;
+    if (!bias || !d->want[bias]) return PLIM_OK;
+    return plim__op_reduce(d->graph, PLIM__REDUCE_SUM, dy, 1 | 1 << 2 | 1 << 3, false, PLIM_F32, &d->din[bias], d->err);
 }
 
 /* Linear in each input: the gradient takes the place of what was made, and the input that of what is. */
@@ -379,13 +404,19 @@ static plim_status attr_of(plim__attr *a, const char *what, const plim__conv_blo
     return plim__spatial_attr(a, what, conv->space, conv->stride, conv->dilation, conv->before, conv->after, err);
 }
 
-plim_status plim__op_conv_blocked(plim_graph *g, uint32_t x, uint32_t w, uint32_t bias, const plim__conv_blocked *conv, uint32_t *v, plim_error *err)
+plim_status plim__op_conv_blocked(plim_graph *g, const plim__conv_blocked_in *in, const plim__conv_blocked *conv, uint32_t *v, plim_error *err)
 {
     plim__attr attr;
-    uint32_t made[PLIM__MAX_OUT];
-    const uint32_t in[3] = {x, w, bias};
+    uint32_t made[PLIM__MAX_OUT], given[2 + ENDS] = {in->x, in->w}, n = 2;
+    const uint32_t end[ENDS] = {in->bias, in->scale, in->other};
     PLIM_TRY(attr_of(&attr, "conv_blocked", conv, err));
-    PLIM_TRY(plim__graph_apply(g, PLIM__OP_CONV_BLOCKED, in, bias == PLIM__NONE ? 2 : 3, &attr, made, err));
+    attr.f[0] = conv->most;
+    for (uint32_t e = 0; e < ENDS; e++) {
+        if (end[e] == PLIM__NONE) continue;
+        attr.mask |= 1u << e;
+        given[n++] = end[e];
+    }
+    PLIM_TRY(plim__graph_apply(g, PLIM__OP_CONV_BLOCKED, given, n, &attr, made, err));
     *v = made[0];
     return PLIM_OK;
 }

@@ -175,9 +175,15 @@ typedef struct plim__conv_blocked {
     plim__conv conv;
     int64_t channels, outputs; /* without padding */
     plim__blocked_activation activation; /* of plim__op_conv_blocked alone */
+    double most;                         /* so is this: its result is no more; 0: no limit */
 } plim__conv_blocked;
-/** activation(conv(x, w) + bias), blocked. @param bias  [ceil(O/16), 16], or PLIM__NONE */
-plim_status plim__op_conv_blocked(plim_graph *g, uint32_t x, uint32_t w, uint32_t bias, const plim__conv_blocked *conv, uint32_t *v, plim_error *err);
+typedef struct plim__conv_blocked_in {
+    uint32_t x, w;
+    uint32_t bias, scale; /* [ceil(O/16), 16], or PLIM__NONE */
+    uint32_t other;       /* like the result, or PLIM__NONE */
+} plim__conv_blocked_in;
+/** activation(conv(x, w) * scale + bias + other), blocked. There is no gradient with respect to a scale, nor through it to w and x. */
+plim_status plim__op_conv_blocked(plim_graph *g, const plim__conv_blocked_in *in, const plim__conv_blocked *conv, uint32_t *v, plim_error *err);
 /** The gradient with respect to a blocked x, or transposed convolution. @param x_shape  as a plain array: [N, C, H, W] */
 plim_status plim__op_conv_blocked_data(plim_graph *g, uint32_t dy, uint32_t w, const plim__conv_blocked *conv, const plim_shape *x_shape, uint32_t *v,
                                        plim_error *err);

@@ -111,7 +111,7 @@ static plim_status build(plim_model *m, const char *path, const plim_model_optio
     if (how->narrow) PLIM_TRY(plim__narrow_named(&narrow, how->narrow, err));
     PLIM_TRY(read_model(m, path, how, types, err));
     if (how->weights) PLIM_TRY(plim__weights_bind(m->model, &plim__os_linux, how->weights, NULL, err));
-    PLIM_TRY(plim__model_block(m->model, err));
+    PLIM_TRY(plim__model_block(m->model, m->training, err));
     m->batch = batch_of(m->model);
     PLIM_TRY(m->training ? plim__model_train(&m->train, m->model, &training, err)
                          : types->outputs_given ? add_bound_results(m->model, types, err) : add_results(m->model, err));

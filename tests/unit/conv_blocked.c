@@ -14,7 +14,8 @@ typedef struct conv_case {
     const char *name;
     plim__conv conv;
     int64_t n, channels, outputs, high, wide, kernel[2];
-    bool plain, bias, relu;
+    bool plain, bias, relu, scale, other;
+    double most;
 } conv_case;
 
 static const conv_case cases[] = {
@@ -48,6 +49,16 @@ static const conv_case cases[] = {
     {"plain 3, 7x7 stride 2", {2, {2, 2}, {1, 1}, {3, 3}, {3, 3}, 1}, 2, 3, 40, 20, 22, {7, 7}, .plain = true, .bias = true},
     {"plain 4, no border", {2, {1, 1}, {1, 1}, {0, 0}, {0, 0}, 1}, 1, 4, 32, 9, 30, {3, 2}, .plain = true, .relu = true},
     {"plain 15, stride 3", {2, {3, 4}, {1, 2}, {0, 1}, {2, 1}, 1}, 1, 15, 16, 14, 19, {3, 3}, .plain = true},
+    {"all ends", {2, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1}, 2, 32, 48, 9, 11, {3, 3}, .bias = true, .relu = true, .scale = true, .other = true, .most = 60},
+    {"all ends, 1x1", {2, {1, 1}, {1, 1}, {0, 0}, {0, 0}, 1}, 2, 48, 70, 7, 9, {1, 1}, .bias = true, .relu = true, .scale = true, .other = true},
+    {"all ends, many blocks", {2, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1}, 1, 336, 272, 2, 3, {3, 3}, .bias = true, .scale = true, .other = true, .most = 60},
+    {"all ends, stride 2", {2, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 1}, 2, 24, 40, 14, 13, {3, 3}, .bias = true, .scale = true, .other = true},
+    {"all ends, groups", {2, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 2}, 2, 64, 32, 6, 7, {3, 3}, .bias = true, .relu = true, .scale = true, .other = true},
+    {"all ends, depthwise", {2, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 37}, 2, 37, 37, 9, 13, {3, 3}, .bias = true, .relu = true, .scale = true, .other = true, .most = 60},
+    {"all ends, plain 3", {2, {2, 2}, {1, 1}, {3, 3}, {3, 3}, 1}, 2, 3, 40, 20, 22, {7, 7}, .plain = true, .bias = true, .scale = true, .other = true, .most = 60},
+    {"scale alone", {2, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1}, 1, 20, 37, 7, 7, {3, 3}, .relu = true, .scale = true},
+    {"other alone, clipped", {2, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1}, 1, 20, 37, 7, 7, {3, 3}, .relu = true, .other = true, .most = 60},
+    {"bias and other", {2, {1, 1}, {1, 1}, {0, 0}, {0, 0}, 1}, 2, 32, 37, 7, 7, {1, 1}, .bias = true, .relu = true, .other = true, .most = 60},
     {"batch of none", {2, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1}, 0, 16, 16, 5, 6, {3, 3}, .bias = true},
     {"nothing but border", {2, {1, 1}, {1, 1}, {2, 2}, {2, 2}, 1}, 1, 16, 16, 0, 3, {3, 3}, .bias = true},
 };
@@ -85,7 +96,7 @@ typedef struct reference {
     plim_shape x, w, y;
     parts_lab lab, size;      /* size: of absolute values, what rounding is measured by */
     uint32_t in[3], made[3], sized[3]; /* y, x, w as plim__blocked_into counts them; sized: made in `size` */
-    float *bias;              /* by lane */
+    float *bias, *scale;      /* by lane */
 } reference;
 
 static void reference_rows(const conv_case *k, reference *r, parts_lab *lab)
@@ -111,7 +122,9 @@ static reference reference_new(const conv_case *k, uint64_t seed)
     memcpy(r.sized, r.made, sizeof r.sized);
     const uint64_t lanes = (uint64_t)plim__ceil_div(k->outputs, LANE) * LANE;
     r.bias = malloc(lanes * sizeof(float));
+    r.scale = malloc(lanes * sizeof(float));
     for (uint64_t i = 0; i < lanes; i++) r.bias[i] = (float)parts_random(&r.lab.rng, 200) - 100;
+    for (uint64_t i = 0; i < lanes; i++) r.scale[i] = (float)parts_random(&r.lab.rng, 200) / 100 - 1;
     for (int p = 0; p < 3; p++) {
         const uint64_t n = parts_count(&r.lab.g->value[r.in[p]].shape);
         for (uint64_t i = 0; i < n; i++) {
@@ -130,6 +143,7 @@ static void reference_free(reference *r)
     parts_lab_free(&r->lab);
     parts_lab_free(&r->size);
     free(r->bias);
+    free(r->scale);
 }
 
 /* Operand p, blocked; padding of x and y holds something, of w zeros. */
@@ -153,12 +167,13 @@ static void compare_one(const conv_case *k, const char *how, const char *which, 
 
 static void compare_y(const conv_case *k, const reference *r, const float *have, const char *how)
 {
-    const double *want = r->lab.data[r->made[0]], *size = r->size.data[r->sized[0]];
+    const double *want = r->lab.data[r->made[0]], *size = r->size.data[r->sized[0]], *other = r->lab.data[r->in[PLIM__BLOCKED_Y]];
     EACH4(&r->y, a, c, b, d)
     {
         const int64_t i = plain_at(&r->y, a, c, b, d);
-        const double v = want[i] + (k->bias ? (double)r->bias[c] : 0);
-        compare_one(k, how, "y", have[blocked_at(&r->y, a, c, b, d)], k->relu && v < 0 ? 0 : v, size[i] + 100);
+        const double v = want[i] * (k->scale ? (double)r->scale[c] : 1) + (k->bias ? (double)r->bias[c] : 0) + (k->other ? other[i] : 0);
+        const double above = k->relu && v < 0 ? 0 : v;
+        compare_one(k, how, "y", have[blocked_at(&r->y, a, c, b, d)], k->most > 0 && above > k->most ? k->most : above, size[i] + 100 + fabs(other[i]));
     }
 }
 
@@ -193,12 +208,12 @@ static void compare_w(const conv_case *k, const reference *r, const float *have,
 /* The blocked rows of a case. */
 typedef struct fixture {
     parts_lab lab;
-    uint32_t in[3], made[3], bias;
+    uint32_t in[3], made[3], bias, scale;
 } fixture;
 
 static plim__conv_blocked conv_of(const conv_case *k)
 {
-    return (plim__conv_blocked){k->conv, k->channels, k->outputs, k->relu ? PLIM__BLOCKED_RELU : PLIM__BLOCKED_LINEAR};
+    return (plim__conv_blocked){k->conv, k->channels, k->outputs, k->relu ? PLIM__BLOCKED_RELU : PLIM__BLOCKED_LINEAR, k->most};
 }
 
 static plim_shape shape_blocked(const plim_shape *s)
@@ -209,7 +224,7 @@ static plim_shape shape_blocked(const plim_shape *s)
 static fixture fixture_new(const conv_case *k, const reference *r)
 {
     plim_error err = {0};
-    fixture f = {.lab = parts_lab_new(17), .bias = PLIM__NONE};
+    fixture f = {.lab = parts_lab_new(17), .bias = PLIM__NONE, .scale = PLIM__NONE};
     plim_graph *g = f.lab.g;
     const plim__conv_blocked conv = conv_of(k);
     plim_shape shape[3] = {shape_blocked(&r->y), k->plain ? r->x : shape_blocked(&r->x)};
@@ -221,8 +236,11 @@ static fixture fixture_new(const conv_case *k, const reference *r)
     const plim_shape bias = {2, {plim__ceil_div(k->outputs, LANE), LANE}};
     if (k->bias) f.bias = parts_lab_input(&f.lab, PLIM_F32, &bias);
     if (k->bias) memcpy(f.lab.data[f.bias], r->bias, parts_count(&bias) * sizeof(float));
+    if (k->scale) f.scale = parts_lab_input(&f.lab, PLIM_F32, &bias);
+    if (k->scale) memcpy(f.lab.data[f.scale], r->scale, parts_count(&bias) * sizeof(float));
+    const plim__conv_blocked_in in = {f.in[1], f.in[2], f.bias, f.scale, k->other ? f.in[0] : PLIM__NONE};
     f.made[1] = PLIM__NONE;
-    if (plim__op_conv_blocked(g, f.in[1], f.in[2], f.bias, &conv, &f.made[0], &err) ||
+    if (plim__op_conv_blocked(g, &in, &conv, &f.made[0], &err) ||
         (!k->plain && plim__op_conv_blocked_data(g, f.in[0], f.in[2], &conv, &r->x, &f.made[1], &err)) ||
         plim__op_conv_blocked_weights(g, f.in[1], f.in[0], &conv, &r->w, &f.made[2], &err))
         fail_msg("%s: %s", k->name, err.message);
@@ -268,12 +286,14 @@ static void run_lanes(const fixture *f, uint32_t v, const conv_case *k, const pl
             .dilation = {1, conv->dilation[0], conv->dilation[1]}, .before = {0, conv->before[0], conv->before[1]},
             .in = {1, xs->dim[2], xs->dim[3]}, .out = {1, ys->dim[2], ys->dim[3]}},
         .kind = k->plain ? PLIM__BLOCKED_PLANES : depth ? PLIM__BLOCKED_DEPTH : PLIM__BLOCKED_FULL, .groups = conv->groups,
-        .channels = k->channels, .outputs = k->outputs, .relu = k->relu};
+        .channels = k->channels, .outputs = k->outputs, .relu = k->relu, .most = (float)k->most};
     const plim__blocked_into into = v == f->made[0] ? PLIM__BLOCKED_Y : v == f->made[1] ? PLIM__BLOCKED_X : PLIM__BLOCKED_W;
-    const plim__view *in = call->in, *out = call->out, *bias = call->node->n_in == 3 ? &in[2] : NULL;
+    const plim__view *in = call->in, *out = call->out;
+    const uint32_t bias = 2, scale = bias + k->bias, other = scale + k->scale;
+    const plim__blocked_end end = {k->bias ? &in[bias] : NULL, k->scale ? &in[scale] : NULL, k->other ? &in[other] : NULL};
     const plim__view *y = into == PLIM__BLOCKED_Y ? out : &in[into == PLIM__BLOCKED_X ? 0 : 1];
     const plim__view *x = into == PLIM__BLOCKED_X ? out : &in[0], *w = into == PLIM__BLOCKED_W ? out : &in[1];
-    plim__blocked_run(lanes, &c, into, y, x, w, bias, call->scratch, call->threads);
+    plim__blocked_run(lanes, &c, into, y, x, w, into == PLIM__BLOCKED_Y ? end : (plim__blocked_end){0}, call->scratch, call->threads);
 }
 
 /* One call over part `axis` of a node, where the operands lie. @param lanes  NULL: through the row */
@@ -284,7 +304,7 @@ static void call_part(const fixture *f, uint32_t v, const plim__range *axis, con
     const plim__op_row *row = plim__op_row_of(n->op);
     plim__axes axes;
     plim__region region;
-    plim__view in[3], out = parts_whole_view(plim__out(g, n, 0), f->lab.data[v]);
+    plim__view in[5], out = parts_whole_view(plim__out(g, n, 0), f->lab.data[v]);
     int64_t len[PLIM__MAX_AXES];
     row->axes(g, n, &axes);
     for (uint32_t a = 0; a < axes.n; a++) len[a] = plim__range_len(axis[a]);
@@ -397,8 +417,8 @@ static uint32_t loss_of(plim_graph *g, uint32_t y, uint32_t weight)
     return loss;
 }
 
-/* The plain net, in f64: relu(conv(x, w) + bias), and its gradients. */
-static void plain_net(const conv_case *k, reference *r, uint32_t gradient[3], uint32_t *bias)
+/* The plain net, in f64: relu(conv(x, w) + bias + other), and its gradients. */
+static void plain_net(const conv_case *k, reference *r, uint32_t gradient[4], uint32_t *bias)
 {
     parts_lab *lab = &r->lab;
     const plim_shape s = {4, {1, k->outputs, 1, 1}};
@@ -407,9 +427,10 @@ static void plain_net(const conv_case *k, reference *r, uint32_t gradient[3], ui
     *bias = parts_lab_input(lab, PLIM_F64, &s);
     for (int64_t o = 0; o < k->outputs; o++) ((double *)lab->data[*bias])[o] = r->bias[o];
     assert_int_equal(plim__op_float2(lab->g, PLIM__EW_ADD, y, *bias, &y, NULL), PLIM_OK);
-    if (k->relu) assert_int_equal(plim__op_activation(lab->g, PLIM__RELU, y, 0, 0, &y, NULL), PLIM_OK);
-    const uint32_t with[3] = {r->in[1], r->in[2], *bias};
-    if (plim__graph_gradients(lab->g, loss_of(lab->g, y, r->in[0]), with, 3, gradient, &err)) fail_msg("%s: %s", k->name, err.message);
+    if (k->other) assert_int_equal(plim__op_float2(lab->g, PLIM__EW_ADD, y, r->in[0], &y, NULL), PLIM_OK);
+    if (k->relu) assert_int_equal(plim__op_limit(lab->g, y, 0, k->most > 0 ? k->most : INFINITY, &y, NULL), PLIM_OK);
+    const uint32_t with[4] = {r->in[1], r->in[2], *bias, r->in[0]};
+    if (plim__graph_gradients(lab->g, loss_of(lab->g, y, r->in[0]), with, 4, gradient, &err)) fail_msg("%s: %s", k->name, err.message);
     parts_run(lab->g, lab->data, PARTS_WHOLE, &lab->rng);
 }
 
@@ -424,20 +445,23 @@ static void test_gradients(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         const conv_case *k = &cases[i];
-        if (!k->bias || k->n == 0 || k->high == 0) continue;
+        if (!k->bias || k->scale || k->n == 0 || k->high == 0) continue;
         plim_error err = {0};
         reference r = reference_new(k, i + 300);
         fixture f = fixture_new(k, &r);
-        uint32_t want[3], have[3] = {PLIM__NONE, PLIM__NONE, PLIM__NONE}, plain_bias;
+        uint32_t want[4], have[4], plain_bias;
         plain_net(k, &r, want, &plain_bias);
-        const uint32_t with[3] = {f.in[2], f.bias, f.in[1]};
+        const uint32_t with[4] = {f.in[2], f.bias, f.in[0], f.in[1]};
         const uint32_t loss = loss_of(f.lab.g, f.made[0], f.in[0]);
-        if (plim__graph_gradients(f.lab.g, loss, with, k->plain ? 2 : 3, have, &err)) fail_msg("%s: %s", k->name, err.message);
+        if (plim__graph_gradients(f.lab.g, loss, with, k->plain ? 3 : 4, have, &err)) fail_msg("%s: %s", k->name, err.message);
         parts_run(f.lab.g, f.lab.data, PARTS_CUT, &f.lab.rng);
         r.made[1] = want[0], r.made[2] = want[1];
         compare_w(k, &r, f.lab.data[have[0]], parts_count(&f.lab.g->value[have[0]].shape), "gradient");
         compare_bias(k, r.lab.data[want[2]], f.lab.data[have[1]]);
-        if (!k->plain) compare_x(k, &r, f.lab.data[have[2]], "gradient");
+        if (!k->plain) compare_x(k, &r, f.lab.data[have[3]], "gradient");
+        const conv_case bare = {.name = k->name};
+        r.made[0] = want[3];
+        compare_y(&bare, &r, f.lab.data[have[2]], "gradient");
         parts_lab_free(&f.lab);
         reference_free(&r);
     }
@@ -450,7 +474,8 @@ static void test_data_gradients(void **state)
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         conv_case k = cases[i];
         if (k.plain || k.n == 0 || k.high == 0) continue;
-        k.bias = k.relu = false;
+        k.bias = k.relu = k.scale = k.other = false;
+        k.most = 0;
         plim_error err = {0};
         reference r = reference_new(&k, i + 400);
         fixture f = fixture_new(&k, &r);
@@ -498,40 +523,45 @@ static void test_scratch(void **state)
     }
 }
 
+static plim_status conv_biased(plim_graph *g, uint32_t x, uint32_t w, uint32_t bias, const plim__conv_blocked *conv, uint32_t *v, plim_error *err)
+{
+    return plim__op_conv_blocked(g, &(plim__conv_blocked_in){x, w, bias, PLIM__NONE, PLIM__NONE}, conv, v, err);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
-    const plim__conv_blocked good = {{2, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1}, 20, 40, PLIM__BLOCKED_RELU};
+    const plim__conv_blocked good = {{2, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1}, 20, 40, PLIM__BLOCKED_RELU, 0};
     const plim_shape xs = {5, {2, 2, 8, 9, LANE}}, ws = {6, {3, 2, 3, 3, LANE, LANE}}, bs = {2, {3, LANE}}, plain = {4, {2, 20, 8, 9}};
     parts_lab lab = parts_lab_new(3);
     uint32_t v;
     plim_error err = {0};
     const uint32_t x = parts_lab_input(&lab, PLIM_F32, &xs), w = parts_lab_input(&lab, PLIM_F32, &ws), b = parts_lab_input(&lab, PLIM_F32, &bs);
     const uint32_t d = parts_lab_input(&lab, PLIM_F64, &ws), flat = parts_lab_input(&lab, PLIM_F32, &plain);
-    assert_int_equal(plim__op_conv_blocked(lab.g, x, w, b, &good, &v, NULL), PLIM_OK);
-    assert_int_equal(plim__op_conv_blocked(lab.g, x, d, b, &good, &v, NULL), PLIM_E_TYPE);
-    assert_int_equal(plim__op_conv_blocked(lab.g, x, w, x, &good, &v, NULL), PLIM_E_SHAPE);
-    assert_int_equal(plim__op_conv_blocked(lab.g, w, x, b, &good, &v, NULL), PLIM_E_SHAPE);
-    assert_int_equal(plim__op_conv_blocked(lab.g, x, b, b, &good, &v, NULL), PLIM_E_SHAPE);
-    assert_int_equal(plim__op_conv_blocked(lab.g, flat, w, b, &good, &v, &err), PLIM_E_UNSUPPORTED);
+    assert_int_equal(conv_biased(lab.g, x, w, b, &good, &v, NULL), PLIM_OK);
+    assert_int_equal(conv_biased(lab.g, x, d, b, &good, &v, NULL), PLIM_E_TYPE);
+    assert_int_equal(conv_biased(lab.g, x, w, x, &good, &v, NULL), PLIM_E_SHAPE);
+    assert_int_equal(conv_biased(lab.g, w, x, b, &good, &v, NULL), PLIM_E_SHAPE);
+    assert_int_equal(conv_biased(lab.g, x, b, b, &good, &v, NULL), PLIM_E_SHAPE);
+    assert_int_equal(conv_biased(lab.g, flat, w, b, &good, &v, &err), PLIM_E_UNSUPPORTED);
     assert_non_null(strstr(err.message, "an input that is not blocked has less than 16 channels"));
     plim__conv_blocked c = good;
     c.channels = 40;
     err = (plim_error){0};
-    assert_int_equal(plim__op_conv_blocked(lab.g, x, w, b, &c, &v, &err), PLIM_E_SHAPE);
+    assert_int_equal(conv_biased(lab.g, x, w, b, &c, &v, &err), PLIM_E_SHAPE);
     assert_non_null(strstr(err.message, "an input of shape"));
     c = good, c.conv.groups = 2;
     err = (plim_error){0};
-    assert_int_equal(plim__op_conv_blocked(lab.g, x, w, b, &c, &v, &err), PLIM_E_UNSUPPORTED);
+    assert_int_equal(conv_biased(lab.g, x, w, b, &c, &v, &err), PLIM_E_UNSUPPORTED);
     assert_non_null(strstr(err.message, "groups of 10 channels and 20 outputs, which are no multiples of 16"));
     c = good, c.conv.groups = 0;
-    assert_int_equal(plim__op_conv_blocked(lab.g, x, w, b, &c, &v, NULL), PLIM_E_SHAPE);
+    assert_int_equal(conv_biased(lab.g, x, w, b, &c, &v, NULL), PLIM_E_SHAPE);
     c = good, c.conv.space = 1;
-    assert_int_equal(plim__op_conv_blocked(lab.g, x, w, b, &c, &v, NULL), PLIM_E_UNSUPPORTED);
+    assert_int_equal(conv_biased(lab.g, x, w, b, &c, &v, NULL), PLIM_E_UNSUPPORTED);
     c = good, c.conv.stride[1] = 0;
-    assert_int_equal(plim__op_conv_blocked(lab.g, x, w, b, &c, &v, NULL), PLIM_E_INVALID);
+    assert_int_equal(conv_biased(lab.g, x, w, b, &c, &v, NULL), PLIM_E_INVALID);
     c = good, c.activation = (plim__blocked_activation)2;
-    assert_int_equal(plim__op_conv_blocked(lab.g, x, w, b, &c, &v, NULL), PLIM_E_INVALID);
+    assert_int_equal(conv_biased(lab.g, x, w, b, &c, &v, NULL), PLIM_E_INVALID);
     assert_int_equal(plim__op_conv_blocked_data(lab.g, x, w, &good, &plain, &v, NULL), PLIM_E_SHAPE);
     assert_int_equal(plim__op_conv_blocked_weights(lab.g, x, x, &good, &(plim_shape){4, {40, 20, 3, 3}}, &v, NULL), PLIM_E_SHAPE);
     assert_int_equal(plim__op_conv_blocked_weights(lab.g, x, x, &good, &bs, &v, NULL), PLIM_E_SHAPE);

@@ -70,14 +70,14 @@ static plim_status fill_plain(plim_graph *g, bool average, const uint32_t in[INP
 /* The same on blocks, with a bias and a rectifier: 5 channels, 40, and 20 with stride 2. */
 static plim_status fill_blocked(plim_graph *g, const uint32_t in[INPUTS], uint32_t out[RESULTS], plim_error *err)
 {
-    const plim__conv_blocked first = {conv1, 5, 40, PLIM__BLOCKED_RELU};
-    const plim__conv_blocked second = {{2, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 1}, 40, 20, PLIM__BLOCKED_LINEAR};
+    const plim__conv_blocked first = {conv1, 5, 40, PLIM__BLOCKED_RELU, 0};
+    const plim__conv_blocked second = {{2, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 1}, 40, 20, PLIM__BLOCKED_LINEAR, 0};
     const plim__pool p = {.space = 3, .size = {3, 3, 1}, .stride = {2, 2, 1}, .dilation = {1, 1, 1}, .before = {1, 1, 0}};
     const plim_shape w1 = {4, {40, 5, 3, 3}}, w2 = {4, {20, 40, 3, 3}}, pooled = {4, {3, 40, 11, 9}};
     uint32_t a, b, da;
-    PLIM_TRY(plim__op_conv_blocked(g, in[X], in[V1], in[BIAS], &first, &a, err));
+    PLIM_TRY(plim__op_conv_blocked(g, &(plim__conv_blocked_in){in[X], in[V1], in[BIAS], PLIM__NONE, PLIM__NONE}, &first, &a, err));
     PLIM_TRY(plim__op_pool(g, a, &p, &b, err));
-    PLIM_TRY(plim__op_conv_blocked(g, b, in[V2], PLIM__NONE, &second, &out[0], err));
+    PLIM_TRY(plim__op_conv_blocked(g, &(plim__conv_blocked_in){b, in[V2], PLIM__NONE, PLIM__NONE, PLIM__NONE}, &second, &out[0], err));
     PLIM_TRY(plim__op_conv_blocked_data(g, in[DV], in[V2], &second, &pooled, &out[3], err));
     PLIM_TRY(plim__op_conv_blocked_weights(g, b, in[DV], &second, &w2, &out[1], err));
     PLIM_TRY(plim__op_pool_back(g, a, b, out[3], &p, &da, err));
