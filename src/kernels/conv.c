@@ -32,6 +32,7 @@ typedef struct job {
     plim__range samples;
     bool plain;             /* `seen` is x as it lies */
     int64_t w_step, y_step, x_step; /* between neighbours along (channel, tap), and along all windows; 0: they are not evenly spaced */
+    char *packed;           /* scratch of products */
     char *seen;             /* (chain, rows * cols) */
     uint32_t threads;
     int64_t sample, group;
@@ -158,7 +159,7 @@ static void spread_channel(void *arg, uint64_t i, uint32_t worker)
     for (int64_t r = plim__max(j->chain.lo, c * j->taps); r < end; r++) spread_row(j, r);
 }
 
-/* BLIS wants strides that are not 0; along one row or column any will do. */
+/* Strides are not 0; along one row or column any will do. */
 static plim__matrix matrix(char *data, int64_t row, int64_t col) { return (plim__matrix){data, row ? row : 1, col ? col : 1}; }
 
 static plim__matrix turned(plim__matrix m) { return (plim__matrix){m.data, m.col, m.row}; }
@@ -171,9 +172,9 @@ static void multiply(const job *j, plim__matrix seen, plim__matrix y, int64_t n)
     const plim__matrix w = matrix(plane(j, &j->w, j->outs.lo, j->w.lo[1]) + j->chain.lo * j->w_step * j->item, j->w.stride[0], j->w_step);
     const plim_dtype t = j->w.dtype;
     switch (j->into) {
-    case PLIM__CONV_Y: plim__gemm(t, threads, y, w, seen, o, n, r); break;
-    case PLIM__CONV_X: plim__gemm(t, threads, seen, turned(w), y, r, n, o); break;
-    case PLIM__CONV_W: plim__gemm(t, threads, w, y, turned(seen), o, r, n); break;
+    case PLIM__CONV_Y: plim__gemm(t, threads, y, w, seen, o, n, r, j->packed); break;
+    case PLIM__CONV_X: plim__gemm(t, threads, seen, turned(w), y, r, n, o, j->packed); break;
+    case PLIM__CONV_W: plim__gemm(t, threads, w, y, turned(seen), o, r, n, j->packed); break;
     }
 }
 
@@ -328,12 +329,16 @@ static bool is_plain(const plim__sliding *s)
     return true;
 }
 
+/* For products of any extents. */
+static uint64_t products_scratch(plim_dtype t, uint32_t threads) { return plim__gemm_scratch(t, threads, INT32_MAX, INT32_MAX, INT32_MAX); }
+
 void plim__conv_run(const plim__filter *f, plim__conv_into into, const plim__view *y, const plim__view *x, const plim__view *w, void *scratch,
                     uint32_t threads)
 {
     const plim__sliding *s = &f->window;
     job j = {.f = f, .into = into, .y = *y, .x = *x, .w = *w, .lanes = lanes_for(w->dtype), .item = (int64_t)plim_dtype_bytes(w->dtype),
-             .taps = plim__sliding_count(s), .plain = is_plain(s), .seen = scratch, .threads = threads};
+             .taps = plim__sliding_count(s), .plain = is_plain(s), .packed = scratch,
+             .seen = (char *)scratch + products_scratch(w->dtype, threads), .threads = threads};
     const plim__view *to = into == PLIM__CONV_Y ? y : into == PLIM__CONV_X ? x : w;
     if (plim__view_count(to) == 0) return;
     for (uint32_t d = 0; d < PLIM__SPACE; d++) {
@@ -354,9 +359,10 @@ void plim__conv_run(const plim__filter *f, plim__conv_into into, const plim__vie
 /* a * b, but no more than `most`. */
 static int64_t capped(int64_t a, int64_t b, int64_t most) { return a > 0 && b > most / a ? most : plim__min(a * b, most); }
 
-uint64_t plim__conv_scratch(const plim__filter *f, plim_dtype dtype, int64_t channels, int64_t windows)
+uint64_t plim__conv_scratch(const plim__filter *f, plim_dtype dtype, int64_t channels, int64_t windows, uint32_t threads)
 {
-    if (f->outputs < OUTPUTS_MIN || is_plain(&f->window)) return 0;
+    if (f->outputs < OUTPUTS_MIN) return 0;
+    if (is_plain(&f->window)) return products_scratch(dtype, threads);
     const int64_t chain = capped(channels, plim__sliding_count(&f->window), CHAIN_MAX);
-    return (uint64_t)capped(chain, windows, TILE_MAX) * plim_dtype_bytes(dtype);
+    return products_scratch(dtype, threads) + (uint64_t)capped(chain, windows, TILE_MAX) * plim_dtype_bytes(dtype);
 }

@@ -31,7 +31,7 @@ typedef enum plim__conv_into { PLIM__CONV_Y, PLIM__CONV_X, PLIM__CONV_W } plim__
 void plim__conv_run(const plim__filter *f, plim__conv_into into, const plim__view *y, const plim__view *x, const plim__view *w, void *scratch,
                     uint32_t threads);
 /** @param channels  of w's box; @param windows  of a sample. Monotone in both. */
-uint64_t plim__conv_scratch(const plim__filter *f, plim_dtype dtype, int64_t channels, int64_t windows);
+uint64_t plim__conv_scratch(const plim__filter *f, plim_dtype dtype, int64_t channels, int64_t windows, uint32_t threads);
 
 /* ---- inner loops, in f32 and f64. Steps are in elements. */
 typedef struct plim__conv_lanes {

@@ -6,11 +6,11 @@
 #include "kernels/gemm.h"
 
 #include "core/size.h"
+#include "kernels/gemm_panels.h"
 #include "kernels/gemm_small.h"
 #include "os/os.h"
 
 #include <blis.h>
-#include <stdlib.h>
 
 #define THREADS_WORTH 2e6 /* multiplications below which waking a thread does not pay */
 #define SIDE_ALL 3072     /* rows and columns of what all threads are at together: it bounds what they pack */
@@ -25,34 +25,24 @@ static rntm_t one_thread(void)
     return rntm;
 }
 
-static void blis(plim_dtype dtype, plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, int64_t n, int64_t k)
+static void blis(plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, int64_t n, int64_t k)
 {
     rntm_t rntm = one_thread();
-    if (dtype == PLIM_F32) {
-        float one = 1;
-        bli_sgemm_ex(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, m, n, k, &one, a.data, a.row, a.col, b.data, b.row, b.col, &one, c.data, c.row,
-                     c.col, NULL, &rntm);
-    } else {
-        double one = 1;
-        bli_dgemm_ex(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, m, n, k, &one, a.data, a.row, a.col, b.data, b.row, b.col, &one, c.data, c.row,
-                     c.col, NULL, &rntm);
-    }
+    double one = 1;
+    bli_dgemm_ex(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, m, n, k, &one, a.data, a.row, a.col, b.data, b.row, b.col, &one, c.data, c.row, c.col, NULL,
+                 &rntm);
 }
 
 /* ---- strips */
 
 typedef struct strips {
-    plim_dtype dtype;
     plim__matrix c, a, b;
     int64_t m, n, k;
     int64_t side;        /* of a piece, at most */
     int64_t rows, cols;  /* of a strip: all of one of them */
 } strips;
 
-static plim__matrix at(plim_dtype t, plim__matrix m, int64_t row, int64_t col)
-{
-    return (plim__matrix){(char *)m.data + (row * m.row + col * m.col) * (t == PLIM_F64 ? 8 : 4), m.row, m.col};
-}
+static plim__matrix at(plim__matrix m, int64_t row, int64_t col) { return (plim__matrix){(double *)m.data + row * m.row + col * m.col, m.row, m.col}; }
 
 /* One strip, in pieces of no more than `side` rows and columns. */
 static void run_strip(void *arg, uint64_t strip, uint32_t thread)
@@ -63,8 +53,7 @@ static void run_strip(void *arg, uint64_t strip, uint32_t thread)
     (void)thread;
     for (int64_t i = i0; i < i1; i += s->side)
         for (int64_t j = j0; j < j1; j += s->side)
-            blis(s->dtype, at(s->dtype, s->c, i, j), at(s->dtype, s->a, i, 0), at(s->dtype, s->b, 0, j), plim__min(s->side, i1 - i),
-                 plim__min(s->side, j1 - j), s->k);
+            blis(at(s->c, i, j), at(s->a, i, 0), at(s->b, 0, j), plim__min(s->side, i1 - i), plim__min(s->side, j1 - j), s->k);
 }
 
 static int64_t share(int64_t n, uint32_t threads) { return plim__ceil_div(plim__ceil_div(n, (int64_t)threads), GRAIN) * GRAIN; }
@@ -92,39 +81,33 @@ static void gemm_u64(plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, 
         }
 }
 
-void plim__gemm(plim_dtype dtype, uint32_t threads, plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, int64_t n, int64_t k)
+void plim__gemm(plim_dtype dtype, uint32_t threads, plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, int64_t n, int64_t k, void *scratch)
 {
     if (m == 0 || n == 0 || k == 0) return;
     if (dtype == PLIM_F32 && plim__gemm_is_small(m, n, k)) {
         plim__gemm_small(threads, c, a, b, m, n, k);
-    } else if (dtype == PLIM_F32 || dtype == PLIM_F64) {
-        run_strips(&(strips){.dtype = dtype, .c = c, .a = a, .b = b, .m = m, .n = n, .k = k}, threads);
+    } else if (dtype == PLIM_F32) {
+        plim__gemm_panels(threads, c, a, b, m, n, k, scratch);
+    } else if (dtype == PLIM_F64) {
+        run_strips(&(strips){.c = c, .a = a, .b = b, .m = m, .n = n, .k = k}, threads);
     } else {
         PLIM_ASSERT(dtype == PLIM_I64 || dtype == PLIM_U64);
         gemm_u64(c, a, b, m, n, k);
     }
 }
 
-typedef struct warming {
-    int64_t m, n, k;
-} warming;
+uint64_t plim__gemm_scratch(plim_dtype dtype, uint32_t threads, int64_t m, int64_t n, int64_t k)
+{
+    return dtype == PLIM_F32 ? plim__gemm_panels_scratch(threads, m, n, k) : 0;
+}
 
-/* Read only, and seen as matrices of any extents up to these by strides that overlap: packing them touches all of the buffers. */
 static void warm_one(void *arg, uint64_t i, uint32_t thread)
 {
-    enum { K = 512 };
-    static const float zero[2 * SIDE_ALL + K];
-    const warming *w = arg;
-    float *out = calloc((size_t)(w->m * w->n), sizeof *out);
-    (void)i, (void)thread;
-    if (!out) return; /* then the run will allocate, or say that it cannot */
-    blis(PLIM_F32, (plim__matrix){out, w->n, 1}, (plim__matrix){(void *)zero, 2, 1}, (plim__matrix){(void *)zero, 1, 2}, w->m, w->n, plim__min(w->k, K));
-    free(out);
+    enum { SIDE = 8, CHAIN = 256 };
+    static const double zero[SIDE + CHAIN];
+    double out[SIDE * SIDE] = {0};
+    (void)arg, (void)i, (void)thread;
+    blis((plim__matrix){out, SIDE, 1}, (plim__matrix){(void *)zero, 1, 1}, (plim__matrix){(void *)zero, 1, 1}, SIDE, SIDE, CHAIN);
 }
 
-void plim__gemm_warm(uint32_t threads, bool large)
-{
-    warming w = {.m = 8, .n = 8, .k = 256};
-    if (large) w = (warming){.m = 128, .n = plim__max(SIDE_ALL / threads, SIDE_MIN), .k = 512};
-    plim__parallel(threads, threads, warm_one, &w);
-}
+void plim__gemm_warm(uint32_t threads) { plim__parallel(threads, threads, warm_one, NULL); }

@@ -1,4 +1,4 @@
-/* Matrix products: in BLIS, which gemm.c alone includes, and small ones in loops of our own (gemm_small.h). */
+/* Matrix products: f32 in loops of our own (gemm_panels.h, small ones gemm_small.h), f64 in BLIS, which gemm.c alone includes. */
 #ifndef PLIM_KERNELS_GEMM_H
 #define PLIM_KERNELS_GEMM_H
 
@@ -10,11 +10,13 @@ typedef struct plim__matrix {
     int64_t row, col; /* strides */
 } plim__matrix;
 
-/** c += a @ b. dtype f32 and f64 run on at most `threads` threads, as many as pay; i64 and u64 in a plain loop, wrapping. */
-void plim__gemm(plim_dtype dtype, uint32_t threads, plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, int64_t n, int64_t k);
+/** c += a @ b. dtype f32 and f64 run on at most `threads` threads, as many as pay; i64 and u64 in a plain loop, wrapping.
+ *  @param scratch  plim__gemm_scratch bytes, 64-byte aligned */
+void plim__gemm(plim_dtype dtype, uint32_t threads, plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, int64_t n, int64_t k, void *scratch);
+/** Monotone in the threads and in every extent. */
+uint64_t plim__gemm_scratch(plim_dtype dtype, uint32_t threads, int64_t m, int64_t n, int64_t k);
 
-/** Makes BLIS allocate its packing buffers for `threads` threads now, so that they are in the baseline and not in the run.
- *  @param large  and touch all of them: products in which every extent is in the hundreds do */
-void plim__gemm_warm(uint32_t threads, bool large);
+/** Makes BLIS allocate its packing buffers for `threads` threads now, so that they are in the baseline and not in the run: products of f64 need it. */
+void plim__gemm_warm(uint32_t threads);
 
 #endif

@@ -197,10 +197,9 @@ static int64_t windows_of(const plim__filter *f, const plim__node *n, const int6
 
 static uint64_t conv_scratch(const plim_graph *g, const plim__node *n, const int64_t *len, uint32_t threads)
 {
-    (void)threads;
     const plim__filter f = filter_of(g, n);
     const int32_t c = nest_of(n).c;
-    return plim__conv_scratch(&f, plim__out(g, n, 0)->dtype, grouped(n) ? f.channels : len[c], windows_of(&f, n, len));
+    return plim__conv_scratch(&f, plim__out(g, n, 0)->dtype, grouped(n) ? f.channels : len[c], windows_of(&f, n, len), threads);
 }
 
 static void conv_init(const plim__call *c) { plim__reduce_init(PLIM__FOLD_SUM, &c->out[0]); }

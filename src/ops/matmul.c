@@ -9,6 +9,7 @@
 #include "core/dtype.h"
 #include "core/size.h"
 #include "kernels/gemm.h"
+#include "os/os.h"
 #include "ops/gradient.h"
 #include "ops/ops.h"
 
@@ -127,14 +128,24 @@ static void init(const plim__call *c)
     plim__copy(&c->out[0], &zero);
 }
 
-/* Stride and position of an operand's matrix for one element of the stack. */
-static plim__matrix matrix_at(const plim__view *v, const plim_shape *shape, const plim__region *box, const int64_t *stack_at, uint32_t stack, bool left,
-                              bool turned)
+/* A call as matrices and, for each dimension of the stack, the steps from one to the next. */
+typedef struct stacked {
+    plim_dtype dtype;
+    plim__matrix a, b, c;
+    int64_t m, n, k;
+    uint32_t dims;
+    int64_t count[PLIM_MAX_RANK], step_a[PLIM_MAX_RANK], step_b[PLIM_MAX_RANK], step_c[PLIM_MAX_RANK]; /* 0: the same matrix for all */
+    bool summed; /* several products meet in one matrix */
+    char *scratch;
+    uint64_t scratch_step;
+} stacked;
+
+/* An operand's matrix for the first element of the stack. Steps are never 0: a single row or column may have any. */
+static plim__matrix matrix_of(const plim__view *v, const plim_shape *shape, const plim__region *box, bool left, bool turned)
 {
     const uint32_t own = shape->rank > 2 ? shape->rank - 2 : 0;
     int64_t at[PLIM_MAX_RANK];
-    for (uint32_t d = 0; d < own; d++) at[d] = shape->dim[d] == 1 ? 0 : stack_at[d + stack - own];
-    for (uint32_t d = own; d < shape->rank; d++) at[d] = box->dim[d].lo;
+    for (uint32_t d = 0; d < shape->rank; d++) at[d] = box->dim[d].lo;
     plim__matrix m = {.data = plim__view_at(v, at)};
     if (shape->rank == 1) {
         m.row = left ? 0 : v->stride[0];
@@ -143,7 +154,6 @@ static plim__matrix matrix_at(const plim__view *v, const plim_shape *shape, cons
         m.row = v->stride[own + turned];
         m.col = v->stride[own + !turned];
     }
-    /* BLIS wants strides that are not 0; a single row or column may have any */
     if (m.row == 0) m.row = 1;
     if (m.col == 0) m.col = 1;
     return m;
@@ -154,43 +164,103 @@ static int64_t length(const plim__call *c, int32_t axis)
     return axis < 0 ? 1 : plim__range_len(c->axis[axis]);
 }
 
-/* The output's matrix for one element of the stack. */
-static plim__matrix result_at(const plim__view *out, const layout *l, const int64_t *stack_at)
+static plim__matrix result_of(const plim__view *out, const layout *l)
 {
-    int64_t at[PLIM_MAX_RANK];
-    uint32_t rank = 0;
-    for (uint32_t d = 0; d < l->stack; d++)
-        if (!(l->summed >> d & 1)) at[rank++] = stack_at[d];
-    for (uint32_t d = rank; d < out->rank; d++) at[d] = out->lo[d];
+    const uint32_t rank = l->stack - (uint32_t)__builtin_popcount(l->summed);
     const int64_t row = l->axis_i >= 0 ? out->stride[rank] : 1, col = l->axis_j >= 0 ? out->stride[rank + (l->axis_i >= 0)] : 1;
-    return (plim__matrix){plim__view_at(out, at), row ? row : 1, col ? col : 1};
+    return (plim__matrix){plim__view_at(out, out->lo), row ? row : 1, col ? col : 1};
+}
+
+/* From one element of stack dimension d to the next. */
+static int64_t step_of(const plim__view *v, const plim_shape *s, uint32_t stack, uint32_t d)
+{
+    const uint32_t own = s->rank > 2 ? s->rank - 2 : 0;
+    return stack_dim(s, stack, d) == 1 ? 0 : v->stride[d + own - stack];
+}
+
+/* The last dimension of the stack becomes more rows where all of it meets one b, or more of the chain where it is summed over and lies in order: one
+ * large product is faster than many small ones. */
+static bool join_last(stacked *s, bool summed)
+{
+    const uint32_t d = s->dims - 1;
+    const int64_t a = s->step_a[d], b = s->step_b[d], c = s->step_c[d];
+    if (!summed && a != 0 && b == 0 && (s->m == 1 || (a == s->m * s->a.row && c == s->m * s->c.row))) {
+        if (s->m == 1) s->a.row = a, s->c.row = c;
+        s->m *= s->count[d];
+    } else if (summed && a != 0 && b != 0 && (s->k == 1 || (a == s->k * s->a.col && b == s->k * s->b.row))) {
+        if (s->k == 1) s->a.col = a, s->b.row = b;
+        s->k *= s->count[d];
+    } else {
+        return false;
+    }
+    s->dims--;
+    return true;
+}
+
+static stacked stacked_of(const plim__call *c, const layout *l)
+{
+    const plim_shape *a = &plim__in(c->graph, c->node, 0)->shape, *b = &plim__in(c->graph, c->node, 1)->shape;
+    plim__region box_a, box_b;
+    plim__region_reads(c->graph, c->node, 0, c->axis, &box_a);
+    plim__region_reads(c->graph, c->node, 1, c->axis, &box_b);
+    stacked s = {.dtype = c->out[0].dtype, .a = matrix_of(&c->in[0], a, &box_a, true, l->turn_a), .b = matrix_of(&c->in[1], b, &box_b, false, l->turn_b),
+                 .c = result_of(&c->out[0], l), .m = length(c, l->axis_i), .n = length(c, l->axis_j), .k = length(c, l->axis_k), .dims = l->stack,
+                 .scratch = c->scratch};
+    uint32_t kept = 0;
+    for (uint32_t d = 0; d < l->stack; d++) {
+        const bool summed = l->summed >> d & 1;
+        s.count[d] = plim__range_len(c->axis[d]);
+        s.step_a[d] = step_of(&c->in[0], a, l->stack, d);
+        s.step_b[d] = step_of(&c->in[1], b, l->stack, d);
+        s.step_c[d] = summed ? 0 : c->out[0].stride[kept++];
+    }
+    while (s.dims > 0 && (s.count[s.dims - 1] == 1 ? s.dims-- > 0 : join_last(&s, l->summed >> (s.dims - 1) & 1))) continue;
+    s.summed = l->summed & ((1u << s.dims) - 1);
+    s.scratch_step = plim__gemm_scratch(s.dtype, 1, s.m, s.n, s.k);
+    return s;
+}
+
+static plim__matrix ahead(plim_dtype t, plim__matrix m, int64_t by) { return (plim__matrix){(char *)m.data + by * plim_dtype_bytes(t), m.row, m.col}; }
+
+/* Product `number` of the stack. */
+static void run_number(const stacked *s, uint64_t number, uint32_t threads, char *scratch)
+{
+    int64_t a = 0, b = 0, c = 0;
+    for (uint32_t d = s->dims; d-- > 0; number /= (uint64_t)s->count[d]) {
+        const int64_t i = (int64_t)(number % (uint64_t)s->count[d]);
+        a += i * s->step_a[d], b += i * s->step_b[d], c += i * s->step_c[d];
+    }
+    plim__gemm(s->dtype, threads, ahead(s->dtype, s->c, c), ahead(s->dtype, s->a, a), ahead(s->dtype, s->b, b), s->m, s->n, s->k, scratch);
+}
+
+static void run_alone(void *arg, uint64_t number, uint32_t worker)
+{
+    const stacked *s = arg;
+    run_number(s, number, 1, s->scratch + worker * s->scratch_step);
 }
 
 static void run(const plim__call *c)
 {
-    const plim_shape *a = &plim__in(c->graph, c->node, 0)->shape, *b = &plim__in(c->graph, c->node, 1)->shape;
     const layout l = layout_of_node(c->graph, c->node);
-    plim__region box_a, box_b;
-    plim__region_reads(c->graph, c->node, 0, c->axis, &box_a);
-    plim__region_reads(c->graph, c->node, 1, c->axis, &box_b);
-    const int64_t m = length(c, l.axis_i), n = length(c, l.axis_j), k = length(c, l.axis_k);
+    uint64_t products = 1;
     if (plim__view_count(&c->out[0]) == 0) return;
-    int64_t at[PLIM_MAX_RANK] = {0};
-    for (uint32_t d = 0; d < l.stack; d++) {
-        at[d] = c->axis[d].lo;
+    for (uint32_t d = 0; d < l.stack; d++)
         if (plim__range_len(c->axis[d]) <= 0) return;
-    }
-    for (;;) {
-        const plim__matrix ma = matrix_at(&c->in[0], a, &box_a, at, l.stack, true, l.turn_a);
-        const plim__matrix mb = matrix_at(&c->in[1], b, &box_b, at, l.stack, false, l.turn_b);
-        plim__gemm(c->out[0].dtype, c->threads, result_at(&c->out[0], &l, at), ma, mb, m, n, k);
-        uint32_t d = l.stack;
-        while (d-- > 0) {
-            if (++at[d] < c->axis[d].hi) break;
-            at[d] = c->axis[d].lo;
-        }
-        if (d == UINT32_MAX) return;
-    }
+    stacked s = stacked_of(c, &l);
+    for (uint32_t d = 0; d < s.dims; d++) products *= (uint64_t)s.count[d];
+    if (products >= 2 * c->threads && !s.summed) plim__parallel(c->threads, products, run_alone, &s);
+    else
+        for (uint64_t i = 0; i < products; i++) run_number(&s, i, c->threads, s.scratch);
+}
+
+/* Dimensions of the stack may become rows, or the chain longer. */
+static uint64_t scratch(const plim_graph *g, const plim__node *n, const int64_t *len, uint32_t threads)
+{
+    const layout l = layout_of_node(g, n);
+    int64_t most = 1;
+    for (uint32_t d = 0; d < l.stack; d++) most = plim__min(most * plim__min(len[d], INT16_MAX), INT16_MAX);
+    const int64_t m = l.axis_i >= 0 ? len[l.axis_i] : 1, k = len[l.axis_k], cap = INT32_MAX;
+    return plim__gemm_scratch(plim__out(g, n, 0)->dtype, threads, plim__min(m, cap) * most, l.axis_j >= 0 ? len[l.axis_j] : 1, plim__min(k, cap) * most);
 }
 
 static void merge(const plim__call *c)
@@ -201,11 +271,11 @@ static void merge(const plim__call *c)
 
 static double work(const plim_graph *g, const plim__node *n)
 {
-    return plim__dtype_is_float(plim__out(g, n, 0)->dtype) ? 0.15 : 2; /* a multiply-add in BLIS; measured against a simple f32 loop */
+    return plim__dtype_is_float(plim__out(g, n, 0)->dtype) ? 0.15 : 2; /* a multiply-add in registers; measured against a simple f32 loop */
 }
 
 const plim__op_row plim__row_matmul = {
-    .name = "matmul", .flags = PLIM__OP_POOL | PLIM__OP_GEMM, .infer = infer, .axes = axes, .reads = reads, .init = init, .run = run, .merge = merge,
+    .name = "matmul", .flags = PLIM__OP_POOL | PLIM__OP_GEMM, .infer = infer, .axes = axes, .reads = reads, .scratch = scratch, .init = init, .run = run, .merge = merge,
     .work = work, .grad = plim__grad_matmul,
 };
 

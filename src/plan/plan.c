@@ -23,7 +23,6 @@
 #define EXTRAS_FIXED (1u << 20)       /* code of kernels that the run touches first, the C library's buffers */
 #define EXTRAS_MODEL (5u << 19)       /* the same for models: more kernels, and buffers through which parameters are loaded */
 #define EXTRAS_PER_THREAD (48u << 10) /* of a thread's stack, and what the C library keeps for it */
-#define LARGE_PRODUCT 128             /* extents from which on a product of matrices fills BLIS' buffers */
 #define RESERVE_FIXED (2u << 20)
 #define FLOOR_SLACK (512u << 10) /* the baseline differs a little from one start of the process to the next */
 
@@ -135,27 +134,10 @@ static uint64_t bytes_on_tmpfs(const plim_plan *plan)
 
 /* ------------------------------------------------------------------------------------------------- budget */
 
-static bool uses_gemm(const plim_graph *g)
+static bool uses_blis(const plim_graph *g)
 {
     for (uint32_t i = 0; i < g->n_nodes; i++)
-        if (plim__op_row_of(g->node[i].op)->flags & PLIM__OP_GEMM) return true;
-    return false;
-}
-
-/* Models with products that fill the buffers. An expression's tiles may be cut as thin as the budget asks for. */
-static bool has_large_products(const plim_plan *plan)
-{
-    const plim_graph *g = plan->graph;
-    for (uint32_t i = 0; i < g->n_nodes && plan->thorough; i++) {
-        const plim__node *n = &g->node[i];
-        if (n->op != PLIM__OP_MATMUL || plim__out(g, n, 0)->dtype != PLIM_F32) continue;
-        uint64_t least = UINT64_MAX;
-        for (uint32_t k = 0; k < 2; k++) {
-            const plim_shape *s = &plim__in(g, n, k)->shape;
-            for (uint32_t d = s->rank < 2 ? 0 : s->rank - 2; d < s->rank; d++) least = (uint64_t)s->dim[d] < least ? (uint64_t)s->dim[d] : least;
-        }
-        if (least >= LARGE_PRODUCT) return true;
-    }
+        if (plim__op_row_of(g->node[i].op)->flags & PLIM__OP_GEMM && plim__out(g, &g->node[i], 0)->dtype == PLIM_F64) return true;
     return false;
 }
 
@@ -196,7 +178,7 @@ static void set_extras(plim_plan *plan)
 static plim_status measure_baseline(plim_plan *plan, plim_error *err)
 {
     plim__parallel(plan->threads, plan->threads, nothing, NULL);
-    if (uses_gemm(plan->graph)) plim__gemm_warm(plan->pool_threads, has_large_products(plan));
+    if (uses_blis(plan->graph)) plim__gemm_warm(plan->pool_threads);
     uint64_t peak;
     PLIM_TRY(plim__resident_read(&plan->facts.baseline_bytes, &peak, plan->os, err));
     if (plan->set.baseline) plan->facts.baseline_bytes = plan->set.baseline;

@@ -1,7 +1,9 @@
-/* Matrix products against the definition: small ones, thin ones and those of BLIS, on every layout of the operands, one thread and two. */
+/* Matrix products against the definition: small ones, thin ones and large ones, on every layout of the operands, one thread and two. */
 #include "unit.h"
 
+#include "kernels/convert.h"
 #include "kernels/gemm.h"
+#include "kernels/gemm_panels.h"
 #include "kernels/gemm_small.h"
 #include "parts.h"
 
@@ -12,7 +14,7 @@ typedef struct size {
 static const size sizes[] = {
     {1, 1, 1}, {1, 16, 8}, {2, 3, 5}, {3, 17, 4}, {4, 15, 300}, {5, 33, 257}, {32, 10, 64}, {64, 10, 32}, {1, 40, 513}, {40, 1, 70}, {17, 2, 600},
     {6, 64, 1}, {33, 47, 20}, {90, 80, 75}, {130, 1, 1000}, {1, 300, 900}, {3, 700, 1100}, {70, 300, 200}, {300, 70, 200}, {5, 1600, 100},
-    {3100, 24, 40}, {0, 3, 3}, {3, 0, 3}, {3, 3, 0},
+    {3100, 24, 40}, {29, 300, 700}, {600, 530, 33}, {0, 3, 3}, {3, 0, 3}, {3, 3, 0},
 };
 
 /* A matrix of `rows` x `cols`: dense, turned, with gaps between its rows, or every other element. */
@@ -45,13 +47,17 @@ static void check(plim_dtype t, uint32_t threads, size s, uint32_t layouts, part
     plim__matrix a = matrix_new(t, s.m, s.k, layouts % 4, &n_a, rng), b = matrix_new(t, s.k, s.n, layouts / 4 % 4, &n_b, rng);
     plim__matrix c = matrix_new(t, s.m, s.n, layouts / 16, &n_c, rng);
     double *want = define(t, c, n_c, a, b, s);
-    plim__gemm(t, threads, c, a, b, s.m, s.n, s.k);
+    const uint64_t bytes = plim__gemm_scratch(t, threads, s.m, s.n, s.k);
+    unsigned char *scratch = aligned_alloc(64, bytes + 64);
+    memset(scratch, 0xFF, bytes + 64);
+    plim__gemm(t, threads, c, a, b, s.m, s.n, s.k, scratch);
+    for (uint64_t i = bytes; i < bytes + 64; i++) assert_int_equal(scratch[i], 0xFF);
     const double eps = t == PLIM_F32 ? 2e-6 : t == PLIM_F64 ? 1e-14 : 0, room = 2500 * eps * (double)(s.k + 1);
     for (uint64_t i = 0; i < n_c; i++)
         if (!parts_close(parts_get(c.data, t, i), want[i], room, eps))
             fail_msg("%s, %lld x %lld x %lld, layouts %u, %u threads: element %llu is %.9g, not %.9g", plim_dtype_name(t), (long long)s.m,
                      (long long)s.n, (long long)s.k, layouts, threads, (unsigned long long)i, parts_get(c.data, t, i), want[i]);
-    free(a.data), free(b.data), free(c.data), free(want);
+    free(a.data), free(b.data), free(c.data), free(want), free(scratch);
 }
 
 static void test_against_definition(void **state)
@@ -67,7 +73,7 @@ static void test_against_definition(void **state)
         }
 }
 
-/* Thin and small products never reach BLIS; a square one does. */
+/* Thin and small products are not packed; a square one is. */
 static void test_choice(void **state)
 {
     (void)state;
@@ -77,8 +83,45 @@ static void test_choice(void **state)
     assert_false(plim__gemm_is_small(512, 512, 512));
 }
 
+/* Every instruction set of this machine; to the bit the same however rows and columns are cut, and by whatever number of threads. */
+static void test_panels(void **state)
+{
+    (void)state;
+    enum { M = 61, N = 283, K = 515 };
+    const plim__panel_lanes *levels[3] = {&plim__panel_lanes_base};
+#ifdef PLIM_KERNELS_V3
+    if (plim__cpu_has_v3()) levels[1] = &plim__panel_lanes_v3;
+#endif
+#ifdef PLIM_KERNELS_V4
+    if (plim__cpu_has_v4()) levels[2] = &plim__panel_lanes_v4;
+#endif
+    parts_rng rng = {12};
+    uint64_t n_a, n_b, n_c;
+    plim__matrix a = matrix_new(PLIM_F32, M, K, 0, &n_a, &rng), b = matrix_new(PLIM_F32, K, N, 1, &n_b, &rng), c = matrix_new(PLIM_F32, M, N, 0, &n_c, &rng);
+    plim__matrix other = c;
+    double *want = define(PLIM_F32, c, n_c, a, b, (size){M, N, K});
+    float *first = malloc(n_c * sizeof *first), *made = malloc(n_c * sizeof *made);
+    void *scratch = aligned_alloc(64, plim__gemm_panels_scratch(3, M, N, K));
+    for (int level = 0; level < 3; level++) {
+        if (!levels[level]) continue;
+        memcpy(first, c.data, n_c * sizeof *first);
+        memcpy(made, c.data, n_c * sizeof *made);
+        other.data = first;
+        plim__gemm_panels_by(levels[level], 1, other, a, b, M, N, K, scratch);
+        for (uint64_t i = 0; i < n_c; i++) assert_true(parts_close((double)first[i], want[i], 2.5, 2e-6));
+        for (int64_t i = 0, rows = 1; i < M; i += rows, rows += 9)
+            for (int64_t j = 0, cols = 5; j < N; j += cols, cols += 50) {
+                const plim__matrix pa = {(float *)a.data + i * a.row, a.row, a.col}, pb = {(float *)b.data + j * b.col, b.row, b.col};
+                plim__gemm_panels_by(levels[level], 3, (plim__matrix){made + i * c.row + j, c.row, 1}, pa, pb, plim__min(rows, M - i), plim__min(cols, N - j), K,
+                                     scratch);
+            }
+        assert_memory_equal(made, first, n_c * sizeof *made);
+    }
+    free(a.data), free(b.data), free(c.data), free(want), free(first), free(made), free(scratch);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_definition), cmocka_unit_test(test_choice)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_definition), cmocka_unit_test(test_choice), cmocka_unit_test(test_panels)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,168 @@
+#include "kernels/gemm_panels.h"
+
+#include "core/shape.h"
+#include "core/size.h"
+#include "kernels/convert.h"
+#include "kernels/turn.h"
+#include "os/os.h"
+
+#include <string.h>
+
+#define LANES(name) name##_base
+#define LANES_NAME "base"
+#define WIDTH 4
+#define ROWS 3
+#define COLS 16
+#include "kernels/gemm_panels_lanes.inc"
+
+#define CHAIN 256         /* of a panel: 32 KiB, most of a first-level cache */
+#define BLOCK_COLS 256    /* whose panels are there at a time: 256 KiB, half of a small second-level cache */
+#define BLOCK_ROWS 168    /* of a that meet them, in whole tiles */
+#define TURN_COLS 64      /* columns up to which rows that lie across are taken as they lie */
+#define THREADS_WORTH 1e6 /* multiplications below which waking a thread does not pay */
+
+static_assert(ROWS <= PLIM__PANEL_ROWS && COLS <= PLIM__PANEL_COLS, "tiles fit");
+
+typedef struct product {
+    const plim__panel_lanes *lanes;
+    plim__matrix c, a, b;
+    int64_t m, n, k;
+    int64_t rows, cols; /* of a thread's part: all of one of them */
+    float *scratch;
+    int64_t scratch_step;
+} product;
+
+/* A part of it, or a block. */
+typedef struct part {
+    plim__range i, j, p;
+    float *panels; /* of b */
+    float *turned; /* where rows of a go that are none as they lie */
+} part;
+
+static int64_t share(int64_t n, int64_t parts, int64_t grain) { return plim__ceil_div(plim__ceil_div(n, parts), grain) * grain; }
+
+static float *at(plim__matrix m, int64_t row, int64_t col) { return (float *)m.data + row * m.row + col * m.col; }
+
+/* One panel: columns [j, j + cols) of rows p of b. What is beyond them is 0. */
+static void pack(const product *w, float *to, plim__range p, int64_t j, int64_t cols)
+{
+    const plim__matrix b = w->b;
+    const int64_t wide = w->lanes->cols, n = plim__range_len(p);
+    if (b.col == 1 && cols == wide) {
+        for (int64_t i = 0; i < n; i++) memcpy(to + i * wide, at(b, p.lo + i, j), (size_t)wide * sizeof *to);
+        return;
+    }
+    if (cols < wide) memset(to, 0, (size_t)(n * wide) * sizeof *to);
+    if (b.row == 1) {
+        PLIM__BEST(plim__turn)((plim__word *)to, wide, (const plim__word *)at(b, p.lo, j), b.col, cols, n);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t q = 0; q < cols; q++) to[i * wide + q] = *at(b, p.lo + i, j + q);
+}
+
+/* A tile by a panel of which not all columns are c's, or whose columns are not neighbours there. */
+static void tile_aside(const product *w, plim__matrix a, const float *panel, int64_t k, int64_t rows, float *c, int64_t cols)
+{
+    _Alignas(64) float sum[PLIM__PANEL_ROWS * PLIM__PANEL_COLS] = {0};
+    const int64_t wide = w->lanes->cols;
+    w->lanes->tile(sum, wide, a, panel, k, (int)rows);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t q = 0; q < cols; q++) c[r * w->c.row + q * w->c.col] += sum[r * wide + q];
+}
+
+/* The n rows of a by one panel, in tiles that are as equal as can be. @param c  their first element */
+static void run_rows(const product *w, plim__matrix a, int64_t n, const float *panel, int64_t k, float *c, int64_t cols)
+{
+    const int64_t tiles = plim__ceil_div(n, w->lanes->rows), high = n / tiles, higher = n % tiles;
+    const bool aside = w->c.col != 1 || cols < w->lanes->cols;
+    for (int64_t t = 0; t < tiles; t++) {
+        const int64_t rows = high + (t < higher);
+        if (aside) tile_aside(w, a, panel, k, rows, c, cols);
+        else w->lanes->tile(c, w->c.row, a, panel, k, (int)rows);
+        a.data = at(a, rows, 0);
+        c += rows * w->c.row;
+    }
+}
+
+/* A block of rows of a, for the chain's piece p: turned, where what is a row lies across and several panels will want it. */
+static plim__matrix rows_of(const product *w, const part *x, int64_t i, int64_t n)
+{
+    const int64_t k = plim__range_len(x->p);
+    plim__matrix a = {at(w->a, i, x->p.lo), w->a.row, w->a.col};
+    if (a.row != 1 || a.col == 1 || plim__range_len(x->j) <= TURN_COLS) return a;
+    PLIM__BEST(plim__turn)((plim__word *)x->turned, k, a.data, a.col, k, n);
+    return (plim__matrix){x->turned, k, 1};
+}
+
+/* A block of panels against all rows. */
+static void run_block(const product *w, const part *x)
+{
+    const int64_t wide = w->lanes->cols, k = plim__range_len(x->p), step = k * wide;
+    for (int64_t j = x->j.lo; j < x->j.hi; j += wide) pack(w, x->panels + (j - x->j.lo) / wide * step, x->p, j, plim__min(wide, x->j.hi - j));
+    for (int64_t i = x->i.lo; i < x->i.hi; i += BLOCK_ROWS) {
+        const int64_t n = plim__min(BLOCK_ROWS, x->i.hi - i);
+        const plim__matrix a = rows_of(w, x, i, n);
+        for (int64_t j = x->j.lo; j < x->j.hi; j += wide)
+            run_rows(w, a, n, x->panels + (j - x->j.lo) / wide * step, k, at(w->c, i, j), plim__min(wide, x->j.hi - j));
+    }
+}
+
+/* Floats that a thread copies panels to, and rows. Either side may be that of the columns. */
+static int64_t panels_most(int64_t m, int64_t n, int64_t k)
+{
+    return plim__min(plim__max(k, 1), CHAIN) * plim__min(plim__ceil_div(plim__max(m, n), PLIM__PANEL_COLS) * PLIM__PANEL_COLS, BLOCK_COLS);
+}
+
+static int64_t rows_most(int64_t m, int64_t n, int64_t k) { return plim__min(plim__max(k, 1), CHAIN) * plim__min(plim__max(m, n), BLOCK_ROWS); }
+
+static void run_part(void *arg, uint64_t number, uint32_t worker)
+{
+    const product *w = arg;
+    const bool by_rows = w->rows < w->m;
+    const int64_t i = by_rows ? (int64_t)number * w->rows : 0, j0 = by_rows ? 0 : (int64_t)number * w->cols, j1 = plim__min(j0 + w->cols, w->n);
+    const int64_t chain = share(w->k, plim__ceil_div(w->k, CHAIN), 4);
+    float *panels = w->scratch + worker * w->scratch_step;
+    for (int64_t j = j0; j < j1; j += BLOCK_COLS)
+        for (int64_t p = 0; p < w->k; p += chain) {
+            const part x = {{i, plim__min(i + w->rows, w->m)}, {j, plim__min(j + BLOCK_COLS, j1)}, {p, plim__min(p + chain, w->k)},
+                            panels, panels + panels_most(w->m, w->n, w->k)};
+            run_block(w, &x);
+        }
+}
+
+static int64_t thread_floats(int64_t m, int64_t n, int64_t k) { return plim__ceil_div(panels_most(m, n, k) + rows_most(m, n, k), 16) * 16; }
+
+static plim__matrix turned(plim__matrix m) { return (plim__matrix){m.data, m.col, m.row}; }
+
+void plim__gemm_panels_by(const plim__panel_lanes *lanes, uint32_t threads, plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, int64_t n, int64_t k,
+                          void *scratch)
+{
+    product w = {.lanes = lanes, .c = c, .a = a, .b = b, .m = m, .n = n, .k = k, .scratch = scratch, .scratch_step = thread_floats(m, n, k)};
+    if (m == 0 || n == 0 || k == 0) return;
+    if ((c.col != 1 && c.row == 1) || (n < lanes->cols && m > n)) { /* a panel of few columns is mostly zeros */
+        w.c = turned(c), w.a = turned(b), w.b = turned(a);
+        w.m = n, w.n = m;
+    }
+    if ((double)m * (double)n * (double)k < THREADS_WORTH) threads = 1;
+    const bool by_rows = w.m > w.n;
+    w.rows = by_rows ? share(w.m, threads, lanes->rows) : w.m;
+    w.cols = by_rows ? w.n : share(w.n, threads, lanes->cols);
+    const uint64_t parts = (uint64_t)(by_rows ? plim__ceil_div(w.m, w.rows) : plim__ceil_div(w.n, w.cols));
+    if (parts == 1) run_part(&w, 0, 0);
+    else plim__parallel(threads, parts, run_part, &w);
+}
+
+void plim__gemm_panels(uint32_t threads, plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, int64_t n, int64_t k, void *scratch)
+{
+    const plim__panel_lanes *lanes = PLIM__BEST(&plim__panel_lanes);
+#ifdef PLIM_KERNELS_V4
+    if (plim__cpu_has_v4()) lanes = &plim__panel_lanes_v4;
+#endif
+    plim__gemm_panels_by(lanes, threads, c, a, b, m, n, k, scratch);
+}
+
+uint64_t plim__gemm_panels_scratch(uint32_t threads, int64_t m, int64_t n, int64_t k)
+{
+    return (uint64_t)thread_floats(m, n, k) * sizeof(float) * threads;
+}
