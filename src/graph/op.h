@@ -60,6 +60,7 @@ typedef struct plim__call {
     const plim__range *axis; /* the part: one range per axis of the node */
     void *scratch;           /* as many bytes as the row's `scratch` said, 64-byte aligned */
     uint32_t threads;        /* 1 for a serial row; a pool row may use plim__parallel with this many */
+    bool fresh;              /* the outputs hold nothing yet, though an axis reduces: `run` sets them (PLIM__OP_SETS) */
 } plim__call;
 
 typedef enum plim__op_flag {
@@ -68,6 +69,7 @@ typedef enum plim__op_flag {
     PLIM__OP_INPLACE = 4, /* output 0 may lie exactly on an input of the same element size and the same box */
     PLIM__OP_GEMM = 8,    /* the kernel calls plim__gemm, whose buffers for f64 are made before the run */
     PLIM__OP_UPDATE = 32, /* an output that takes the place of a state may lie exactly on it: every element is read before it is written */
+    PLIM__OP_SETS = 64,   /* `run` sets outputs that hold nothing yet: `init` need not be called before it */
     PLIM__OP_VIEW = 16,   /* output 0 has no elements of its own, only another way to look at input 0's; for reports: plans do copy */
 } plim__op_flag;
 

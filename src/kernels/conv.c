@@ -172,9 +172,9 @@ static void multiply(const job *j, plim__matrix seen, plim__matrix y, int64_t n)
     const plim__matrix w = matrix(plane(j, &j->w, j->outs.lo, j->w.lo[1]) + j->chain.lo * j->w_step * j->item, j->w.stride[0], j->w_step);
     const plim_dtype t = j->w.dtype;
     switch (j->into) {
-    case PLIM__CONV_Y: plim__gemm(t, threads, y, w, seen, o, n, r, j->packed); break;
-    case PLIM__CONV_X: plim__gemm(t, threads, seen, turned(w), y, r, n, o, j->packed); break;
-    case PLIM__CONV_W: plim__gemm(t, threads, w, y, turned(seen), o, r, n, j->packed); break;
+    case PLIM__CONV_Y: plim__gemm(t, threads, true, y, w, seen, o, n, r, j->packed); break;
+    case PLIM__CONV_X: plim__gemm(t, threads, true, seen, turned(w), y, r, n, o, j->packed); break;
+    case PLIM__CONV_W: plim__gemm(t, threads, true, w, y, turned(seen), o, r, n, j->packed); break;
     }
 }
 

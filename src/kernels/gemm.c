@@ -11,6 +11,7 @@
 #include "os/os.h"
 
 #include <blis.h>
+#include <string.h>
 
 #define THREADS_WORTH 2e6 /* multiplications below which waking a thread does not pay */
 #define SIDE_ALL 3072     /* rows and columns of what all threads are at together: it bounds what they pack */
@@ -81,13 +82,23 @@ static void gemm_u64(plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, 
         }
 }
 
-void plim__gemm(plim_dtype dtype, uint32_t threads, plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, int64_t n, int64_t k, void *scratch)
+static void clear(plim_dtype dtype, plim__matrix c, int64_t m, int64_t n)
 {
+    const int64_t bytes = (int64_t)plim_dtype_bytes(dtype);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) memset((char *)c.data + (i * c.row + j * c.col) * bytes, 0, (size_t)bytes);
+}
+
+void plim__gemm(plim_dtype dtype, uint32_t threads, bool more, plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, int64_t n, int64_t k,
+                void *scratch)
+{
+    const bool panels = dtype == PLIM_F32 && k > 0 && !plim__gemm_is_small(m, n, k);
+    if (!more && !panels) clear(dtype, c, m, n);
     if (m == 0 || n == 0 || k == 0) return;
-    if (dtype == PLIM_F32 && plim__gemm_is_small(m, n, k)) {
-        plim__gemm_small(threads, c, a, b, m, n, k);
+    if (panels) {
+        plim__gemm_panels(threads, more, c, a, b, m, n, k, scratch);
     } else if (dtype == PLIM_F32) {
-        plim__gemm_panels(threads, c, a, b, m, n, k, scratch);
+        plim__gemm_small(threads, c, a, b, m, n, k);
     } else if (dtype == PLIM_F64) {
         run_strips(&(strips){.c = c, .a = a, .b = b, .m = m, .n = n, .k = k}, threads);
     } else {

@@ -27,6 +27,7 @@ typedef struct product {
     const plim__panel_lanes *lanes;
     plim__matrix c, a, b;
     int64_t m, n, k;
+    bool more;          /* c holds something to add to */
     int64_t rows, cols; /* of a thread's part: all of one of them */
     float *scratch;
     int64_t scratch_step;
@@ -62,24 +63,27 @@ static void pack(const product *w, float *to, plim__range p, int64_t j, int64_t 
 }
 
 /* A tile by a panel of which not all columns are c's, or whose columns are not neighbours there. */
-static void tile_aside(const product *w, plim__matrix a, const float *panel, int64_t k, int64_t rows, float *c, int64_t cols)
+static void tile_aside(const product *w, bool more, plim__matrix a, const float *panel, int64_t k, int64_t rows, float *c, int64_t cols)
 {
-    _Alignas(64) float sum[PLIM__PANEL_ROWS * PLIM__PANEL_COLS] = {0};
+    _Alignas(64) float sum[PLIM__PANEL_ROWS * PLIM__PANEL_COLS];
     const int64_t wide = w->lanes->cols;
-    w->lanes->tile(sum, wide, a, panel, k, (int)rows);
+    w->lanes->tile(false, sum, wide, a, panel, k, (int)rows);
     for (int64_t r = 0; r < rows; r++)
-        for (int64_t q = 0; q < cols; q++) c[r * w->c.row + q * w->c.col] += sum[r * wide + q];
+        for (int64_t q = 0; q < cols; q++) {
+            float *to = &c[r * w->c.row + q * w->c.col];
+            *to = more ? *to + sum[r * wide + q] : sum[r * wide + q];
+        }
 }
 
 /* The n rows of a by one panel, in tiles that are as equal as can be. @param c  their first element */
-static void run_rows(const product *w, plim__matrix a, int64_t n, const float *panel, int64_t k, float *c, int64_t cols)
+static void run_rows(const product *w, bool more, plim__matrix a, int64_t n, const float *panel, int64_t k, float *c, int64_t cols)
 {
     const int64_t tiles = plim__ceil_div(n, w->lanes->rows), high = n / tiles, higher = n % tiles;
     const bool aside = w->c.col != 1 || cols < w->lanes->cols;
     for (int64_t t = 0; t < tiles; t++) {
         const int64_t rows = high + (t < higher);
-        if (aside) tile_aside(w, a, panel, k, rows, c, cols);
-        else w->lanes->tile(c, w->c.row, a, panel, k, (int)rows);
+        if (aside) tile_aside(w, more, a, panel, k, rows, c, cols);
+        else w->lanes->tile(more, c, w->c.row, a, panel, k, (int)rows);
         a.data = at(a, rows, 0);
         c += rows * w->c.row;
     }
@@ -104,7 +108,7 @@ static void run_block(const product *w, const part *x)
         const int64_t n = plim__min(BLOCK_ROWS, x->i.hi - i);
         const plim__matrix a = rows_of(w, x, i, n);
         for (int64_t j = x->j.lo; j < x->j.hi; j += wide)
-            run_rows(w, a, n, x->panels + (j - x->j.lo) / wide * step, k, at(w->c, i, j), plim__min(wide, x->j.hi - j));
+            run_rows(w, w->more || x->p.lo > 0, a, n, x->panels + (j - x->j.lo) / wide * step, k, at(w->c, i, j), plim__min(wide, x->j.hi - j));
     }
 }
 
@@ -135,10 +139,11 @@ static int64_t thread_floats(int64_t m, int64_t n, int64_t k) { return plim__cei
 
 static plim__matrix turned(plim__matrix m) { return (plim__matrix){m.data, m.col, m.row}; }
 
-void plim__gemm_panels_by(const plim__panel_lanes *lanes, uint32_t threads, plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, int64_t n, int64_t k,
-                          void *scratch)
+void plim__gemm_panels_by(const plim__panel_lanes *lanes, uint32_t threads, bool more, plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, int64_t n,
+                          int64_t k, void *scratch)
 {
-    product w = {.lanes = lanes, .c = c, .a = a, .b = b, .m = m, .n = n, .k = k, .scratch = scratch, .scratch_step = thread_floats(m, n, k)};
+    product w = {.lanes = lanes, .more = more, .c = c, .a = a, .b = b, .m = m, .n = n, .k = k, .scratch = scratch,
+                 .scratch_step = thread_floats(m, n, k)};
     if (m == 0 || n == 0 || k == 0) return;
     if ((c.col != 1 && c.row == 1) || (n < lanes->cols && m > n)) { /* a panel of few columns is mostly zeros */
         w.c = turned(c), w.a = turned(b), w.b = turned(a);
@@ -153,13 +158,13 @@ void plim__gemm_panels_by(const plim__panel_lanes *lanes, uint32_t threads, plim
     else plim__parallel(threads, parts, run_part, &w);
 }
 
-void plim__gemm_panels(uint32_t threads, plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, int64_t n, int64_t k, void *scratch)
+void plim__gemm_panels(uint32_t threads, bool more, plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, int64_t n, int64_t k, void *scratch)
 {
     const plim__panel_lanes *lanes = PLIM__BEST(&plim__panel_lanes);
 #ifdef PLIM_KERNELS_V4
     if (plim__cpu_has_v4()) lanes = &plim__panel_lanes_v4;
 #endif
-    plim__gemm_panels_by(lanes, threads, c, a, b, m, n, k, scratch);
+    plim__gemm_panels_by(lanes, threads, more, c, a, b, m, n, k, scratch);
 }
 
 uint64_t plim__gemm_panels_scratch(uint32_t threads, int64_t m, int64_t n, int64_t k)

@@ -136,6 +136,7 @@ typedef struct stacked {
     uint32_t dims;
     int64_t count[PLIM_MAX_RANK], step_a[PLIM_MAX_RANK], step_b[PLIM_MAX_RANK], step_c[PLIM_MAX_RANK]; /* 0: the same matrix for all */
     bool summed; /* several products meet in one matrix */
+    bool more;   /* the result holds something to add to */
     char *scratch;
     uint64_t scratch_step;
 } stacked;
@@ -230,7 +231,7 @@ static void run_number(const stacked *s, uint64_t number, uint32_t threads, char
         const int64_t i = (int64_t)(number % (uint64_t)s->count[d]);
         a += i * s->step_a[d], b += i * s->step_b[d], c += i * s->step_c[d];
     }
-    plim__gemm(s->dtype, threads, ahead(s->dtype, s->c, c), ahead(s->dtype, s->a, a), ahead(s->dtype, s->b, b), s->m, s->n, s->k, scratch);
+    plim__gemm(s->dtype, threads, s->more, ahead(s->dtype, s->c, c), ahead(s->dtype, s->a, a), ahead(s->dtype, s->b, b), s->m, s->n, s->k, scratch);
 }
 
 static void run_alone(void *arg, uint64_t number, uint32_t worker)
@@ -244,9 +245,12 @@ static void run(const plim__call *c)
     const layout l = layout_of_node(c->graph, c->node);
     uint64_t products = 1;
     if (plim__view_count(&c->out[0]) == 0) return;
-    for (uint32_t d = 0; d < l.stack; d++)
-        if (plim__range_len(c->axis[d]) <= 0) return;
+    bool none = false;
+    for (uint32_t d = 0; d < l.stack; d++) none |= plim__range_len(c->axis[d]) <= 0;
     stacked s = stacked_of(c, &l);
+    s.more = !c->fresh || s.summed || none;
+    if (c->fresh && s.more) init(c);
+    if (none) return;
     for (uint32_t d = 0; d < s.dims; d++) products *= (uint64_t)s.count[d];
     if (products >= 2 * c->threads && !s.summed) plim__parallel(c->threads, products, run_alone, &s);
     else
@@ -275,7 +279,7 @@ static double work(const plim_graph *g, const plim__node *n)
 }
 
 const plim__op_row plim__row_matmul = {
-    .name = "matmul", .flags = PLIM__OP_POOL | PLIM__OP_GEMM, .infer = infer, .axes = axes, .reads = reads, .scratch = scratch, .init = init, .run = run, .merge = merge,
+    .name = "matmul", .flags = PLIM__OP_POOL | PLIM__OP_GEMM | PLIM__OP_SETS, .infer = infer, .axes = axes, .reads = reads, .scratch = scratch, .init = init, .run = run, .merge = merge,
     .work = work, .grad = plim__grad_matmul,
 };
 

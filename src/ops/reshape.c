@@ -13,8 +13,9 @@
  * The copy is made strided where each group of one of the two boxes is evenly spaced; a box that lies in the order of the
  * shape always is. The rest goes element by element. Reentrant; nothing is allocated. */
 #include "core/size.h"
-#include "ops/indexing.h"
+#include "ops/checks.h"
 #include "ops/gradient.h"
+#include "ops/indexing.h"
 #include "ops/ops.h"
 
 #include <string.h>
@@ -310,6 +311,11 @@ const plim__op_row plim__row_reshape = {
 plim_status plim__op_reshape(plim_graph *g, uint32_t x, const plim_shape *to, uint32_t *v, plim_error *err)
 {
     PLIM_FAIL_IF(to->rank > PLIM_MAX_RANK, err, PLIM_E_SHAPE, "reshape: more than %d dimensions", PLIM_MAX_RANK);
+    PLIM_TRY(plim__check_value(g, x, "reshape", err));
+    if (plim__shape_equal(&g->value[x].shape, to)) {
+        *v = x;
+        return PLIM_OK;
+    }
     plim__attr attr = {.mask = to->rank};
     for (uint32_t d = 0; d < to->rank; d++) attr.i[d] = to->dim[d];
     uint32_t made[PLIM__MAX_OUT];

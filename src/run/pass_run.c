@@ -399,11 +399,12 @@ static void run_node(pass_run *r, const plim__pnode *n, uint32_t thread)
     }
     for (uint32_t k = 0; k < node->n_in; k++) w->in[k] = operand_view(r, r->p->operand[n->in0 + k], thread);
     if (atomic_load_explicit(&r->broken, memory_order_relaxed)) return;
-    const plim__call call = {.graph = r->g, .node = node, .in = w->in, .out = out, .axis = axis,
+    const bool first = row->init && !n->accumulates && !blocks_combine(r, n), empty = empty_part(n, axis);
+    const plim__call call = {.graph = r->g, .node = node, .in = w->in, .out = out, .axis = axis, .fresh = first && !empty && row->flags & PLIM__OP_SETS,
                              .scratch = s->slot == PLIM__NONE ? NULL : (char *)slot_at(r, s->slot, thread) + s->scratch_offset,
                              .threads = s->pool ? r->plan->pool_threads : 1};
-    if (row->init && !n->accumulates && !blocks_combine(r, n)) row->init(&call);
-    if (!empty_part(n, axis)) row->run(&call);
+    if (first && !call.fresh) row->init(&call);
+    if (!empty) row->run(&call);
 }
 
 static void run_block(void *arg, uint64_t block, uint32_t thread)
