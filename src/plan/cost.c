@@ -24,6 +24,8 @@ static double node_work(const plim_graph *g, const plim__pnode *n, const plim__r
 
 double plim__touch_seconds(const plim_graph *g, uint64_t bytes)
 {
+    for (uint32_t i = 0; i < g->n_sources; i++)
+        if (g->source[i].stay != PLIM__STAY_FILE) return 0;
     return g->n_states > 0 ? 0 : (double)bytes / TOUCH_RATE;
 }
 

@@ -9,9 +9,9 @@
 #define PLIM__REQUEST_SECONDS 15e-6   /* one read or write of its own, several in flight */
 #define PLIM__STEP_SECONDS 10e-6
 
-/** Sets m->seconds, read_bytes, write_bytes, requests. m->tile holds the ranges of the first tile. */
+/** Sets m->seconds, read_bytes, write_bytes, requests. m->tile holds the ranges of one in the middle, which sees its neighbours on all sides. */
 void plim__pass_cost(plim__measure *m, const plim_plan *plan, const plim__pass *p);
-/** Seconds for touching an arena for the first time: none for a program that carries states, for it is run many times in the same one. */
+/** Seconds for touching an arena for the first time: none for a program with inputs that stay from run to run, for it is run many times in the same one. */
 double plim__touch_seconds(const plim_graph *g, uint64_t bytes);
 /** Seconds that node `i` of the graph takes to compute, on all threads and with nothing in its way. */
 double plim__node_seconds(const plim_plan *plan, uint32_t i);

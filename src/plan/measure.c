@@ -616,7 +616,7 @@ plim_status plim__pass_measure(plim__measure *m, const plim_plan *plan, plim__pa
     PLIM_TRY(add_stage_slots(m, plan, p, err));
     set_lifetimes(m, plan, p);
     sweep(m, p, carried);
-    whole_loops(p, loop);
+    for (uint32_t l = 0; l < p->n_cut; l++) loop[l] = trip(&p->loop[l], (plim__loop_trips(&p->loop[l]) - 1) / 2);
     plim__pass_regions(plan->graph, p, loop, &m->tile);
     plim__pass_cost(m, plan, p);
     return PLIM_OK;

@@ -15,6 +15,7 @@
 #define MOST_MEASURED 150000 /* nodes of candidates in searches pass by pass, after which no further one begins: a quarter of a second */
 #define FLOOR_ROUNDS 8
 #define FLOOR_TRIES 3
+#define PART_TRIES 3
 #define ORDER_STATES 50000 /* sets of tasks that the exact search for an order may look at: about 25 ms */
 
 typedef enum kind {
@@ -39,8 +40,8 @@ typedef struct recipe {
 
 /* What follows from which inputs are held from run to run. */
 typedef struct level {
-    plim__stay least;  /* inputs that stay at least so */
-    uint64_t held;     /* bytes of them */
+    uint64_t most;     /* bytes of inputs that may be held and are, at most */
+    uint64_t held;     /* of all that are */
     plim__pass uncut;  /* in the program's order */
     plim__tasks tasks;
     uint32_t *order;   /* NULL: the program cannot be run uncut */
@@ -50,7 +51,7 @@ typedef struct level {
 struct plim__portfolio {
     plim__search s;
     plim_plan *plan;
-    level level[2];    /* what must be held; where that is not all of it, what may be */
+    level level[3];    /* what must be held; where that is not all of it, what may be; and, where only a part of that fits, a part */
     uint32_t n_levels;
     level *at;         /* the one that recipes are made at now */
     uint64_t floor;    /* arena */
@@ -64,7 +65,7 @@ struct plim__portfolio {
 static void go_to(plim__portfolio *f, uint32_t i)
 {
     f->at = &f->level[i];
-    plim__plan_hold(f->plan, f->at->least);
+    f->at->held = plim__plan_hold(f->plan, f->at->most);
     f->s.labelled = false; /* what is on file is another set */
 }
 
@@ -172,11 +173,18 @@ static plim_status find_kept_floor(plim__portfolio *f)
     return PLIM_OK;
 }
 
+/* The next smaller limit, of which `least` is the last. */
+static uint64_t step_down(uint64_t limit, uint64_t least)
+{
+    const uint64_t next = (uint64_t)((double)limit / KEPT_STEP);
+    return next > least ? next : least;
+}
+
 static plim_status add_kept(plim__portfolio *f)
 {
     if (!f->at->order) return PLIM_OK;
-    for (double limit = (double)f->at->kept_peak; limit > (double)f->at->kept_floor; limit /= KEPT_STEP) {
-        recipe r = {.kind = KEPT, .limit = (uint64_t)limit, .least = (uint64_t)limit + f->at->held};
+    for (uint64_t limit = f->at->kept_peak, last = UINT64_MAX; limit < last; last = limit, limit = step_down(limit, f->at->kept_floor)) {
+        recipe r = {.kind = KEPT, .limit = limit, .least = limit + f->at->held};
         bool fits;
         uint64_t peak;
         PLIM_TRY(try_keep(f, r.limit, &fits, &peak, &r.seconds));
@@ -326,15 +334,6 @@ static plim_status make_best(plim__portfolio *f, bool *fits)
     return best && best != last ? make(f, best, fits) : PLIM_OK;
 }
 
-plim_status plim__portfolio_plan(plim__portfolio *f, uint64_t arena_max, bool *fits)
-{
-    *fits = false;
-    f->arena_max = arena_max;
-    if (!f->plan->thorough) return plan_quickly(f, fits);
-    qsort(f->recipe, f->n_recipes, sizeof *f->recipe, faster);
-    return make_best(f, fits);
-}
-
 /* The order with the least peak, or one that runs early whatever frees more than it makes: updates of parameters, behind each other at the end, add
  * nothing to the peak of a program, but their gradients are in the way of everything when memory is short. What is faster then decides. */
 static plim_status choose_order(plim__portfolio *f)
@@ -375,20 +374,52 @@ static plim_status open_uncut(plim__portfolio *f)
     return find_kept_floor(f);
 }
 
-/* Bytes of slots of what stays at least so. */
-static uint64_t held_bytes(const plim_graph *g, plim__stay least)
+static void free_level(const plim__portfolio *f, level *l)
 {
-    uint64_t bytes = 0;
-    for (uint32_t v = 0; v < g->n_values; v++)
-        if (g->value[v].kind == PLIM__VALUE_FILE && g->source[g->value[v].source].stay >= least) bytes += plim__round_up(g->value[v].bytes, PLIM__IO_ALIGN);
-    return bytes;
+    const plim__alloc *a = &f->plan->alloc;
+    plim__pass_free(a, &l->uncut);
+    plim__tasks_free(&l->tasks, a);
+    plim__free(a, l->order);
+}
+
+/* Where not everything that may be held fits beside what the program then keeps: as much of it as does. What is not held has to be read, and the memory for
+ * that is known only when it has been planned: then it is tried again with as much less. */
+static plim_status add_part_held(plim__portfolio *f)
+{
+    const level *all = &f->level[1];
+    const uint64_t arena = f->arena_max, beside = f->plan->io_bytes + all->kept_peak, must = f->level[0].held;
+    if (f->n_levels != 2 || !all->order || !f->level[0].order || arena >= all->held + beside || arena <= must + beside) return PLIM_OK;
+    uint64_t most = arena - must - beside;
+    for (int i = 0; i < PART_TRIES; i++) {
+        level *part = &f->level[2];
+        if (i > 0) free_level(f, part);
+        *part = (level){.most = most};
+        f->n_levels = 3;
+        go_to(f, 2);
+        if (part->held == must) return PLIM_OK;
+        PLIM_TRY(open_uncut(f));
+        const uint64_t need = f->plan->io_bytes + part->held + part->kept_floor;
+        if (!part->order || need <= arena) break;
+        if (need - arena >= most) return PLIM_OK;
+        most -= need - arena;
+    }
+    return add_kept(f);
+}
+
+plim_status plim__portfolio_plan(plim__portfolio *f, uint64_t arena_max, bool *fits)
+{
+    *fits = false;
+    f->arena_max = arena_max;
+    if (!f->plan->thorough) return plan_quickly(f, fits);
+    PLIM_TRY(add_part_held(f));
+    qsort(f->recipe, f->n_recipes, sizeof *f->recipe, faster);
+    return make_best(f, fits);
 }
 
 static void find_levels(plim__portfolio *f)
 {
-    const plim_graph *g = f->plan->graph;
-    f->level[0] = (level){.least = PLIM__STAY_MEMORY, .held = held_bytes(g, PLIM__STAY_MEMORY)};
-    f->level[1] = (level){.least = PLIM__STAY_MAY, .held = held_bytes(g, PLIM__STAY_MAY)};
+    static const uint64_t most[] = {0, UINT64_MAX};
+    for (uint32_t i = 0; i < 2; i++) f->level[i] = (level){.most = most[i], .held = plim__plan_hold(f->plan, most[i])};
     f->n_levels = f->plan->thorough && f->level[1].held > f->level[0].held ? 2 : 1;
 }
 
@@ -418,11 +449,7 @@ void plim__portfolio_free(plim__portfolio **portfolio)
 {
     plim__portfolio *f = *portfolio;
     const plim__alloc *a = &f->plan->alloc;
-    for (uint32_t i = 0; i < f->n_levels; i++) {
-        plim__pass_free(a, &f->level[i].uncut);
-        plim__tasks_free(&f->level[i].tasks, a);
-        plim__free(a, f->level[i].order);
-    }
+    for (uint32_t i = 0; i < f->n_levels; i++) free_level(f, &f->level[i]);
     plim__search_free(&f->s);
     plim__free(a, f->recipe);
     plim__free(a, f);

@@ -308,11 +308,46 @@ static void place_held(plim_plan *plan)
     for (uint32_t i = 0; i < g->n_states; i++) plan->write_file[g->state[i].out] = plan->held[g->state[i].in] ? PLIM__NONE : plan->state_file[i];
 }
 
-void plim__plan_hold(plim_plan *plan, plim__stay least)
+/* Bytes that an input takes in the arena, if it may be held there but need not. */
+static uint64_t may_hold(const plim_graph *g, uint32_t v)
+{
+    const bool may = g->value[v].kind == PLIM__VALUE_FILE && g->value[v].bytes > 0 && g->source[g->value[v].source].stay == PLIM__STAY_MAY;
+    return may ? plim__round_up(g->value[v].bytes, PLIM__IO_ALIGN) : 0;
+}
+
+/* The least size of an input such that those up to it have, together, so many bytes. */
+static uint64_t size_to_release(const plim_graph *g, uint64_t bytes)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < g->n_values; i++) {
+        const uint64_t size = may_hold(g, i);
+        uint64_t sum = 0;
+        for (uint32_t v = 0; v < g->n_values && size > 0 && size < least; v++) sum += may_hold(g, v) <= size ? may_hold(g, v) : 0;
+        if (size > 0 && sum >= bytes) least = size < least ? size : least;
+    }
+    return least;
+}
+
+/* What is not held is read whole before it is used: so the sizes of what is let go are as small as they can be, and it is few. */
+uint64_t plim__plan_hold(plim_plan *plan, uint64_t most)
 {
     const plim_graph *g = plan->graph;
-    for (uint32_t v = 0; v < g->n_values; v++)
-        plan->held[v] = g->value[v].kind == PLIM__VALUE_FILE && g->value[v].bytes > 0 && g->source[g->value[v].source].stay >= least;
+    uint64_t must = 0, may = 0;
+    for (uint32_t v = 0; v < g->n_values; v++) {
+        const bool input = g->value[v].kind == PLIM__VALUE_FILE && g->value[v].bytes > 0;
+        plan->held[v] = input && g->source[g->value[v].source].stay >= PLIM__STAY_MAY;
+        may += may_hold(g, v);
+        if (plan->held[v] && !may_hold(g, v)) must += plim__round_up(g->value[v].bytes, PLIM__IO_ALIGN);
+    }
+    const uint64_t size = may > most ? size_to_release(g, may - most) : 0;
+    while (may > most) {
+        uint32_t largest = PLIM__NONE;
+        for (uint32_t v = 0; v < g->n_values; v++)
+            if (plan->held[v] && may_hold(g, v) > (largest == PLIM__NONE ? 0 : may_hold(g, largest)) && may_hold(g, v) <= size) largest = v;
+        plan->held[largest] = false;
+        may -= may_hold(g, largest);
+    }
+    return must + may;
 }
 
 void plim__plan_clear(plim_plan *plan)

@@ -56,8 +56,9 @@ plim_status plim__search_scheduled(plim__search *s, const plim__schedule *schedu
 /** The uncut pass in the program's order. PLIM_E_PLAN (no message) where it does not do everything. */
 plim_status plim__search_uncut(plim__search *s, plim__pass *out);
 
-/** From the next plim__plan_clear on, inputs that stay at least as this says are held in the arena. */
-void plim__plan_hold(plim_plan *plan, plim__stay least);
+/** From the next plim__plan_clear on, inputs that have to stay in memory are held in the arena, and as many of those that may as take no more than `most`
+ *  bytes. @return bytes of all that are held */
+uint64_t plim__plan_hold(plim_plan *plan, uint64_t most);
 /** Forgets passes, slots, spill files; homes are again those of the inputs. */
 void plim__plan_clear(plim_plan *plan);
 /** Sets the I/O engine's configuration: level 0 is comfortable, 2 the smallest. */
