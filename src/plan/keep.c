@@ -16,6 +16,7 @@
 
 #define MOST_ITEMS 4  /* per node of the program: more is thrashing */
 #define DEEPEST 4096  /* values made again for the sake of each other */
+#define HIDDEN 0.6    /* of the time of reading and writing goes by while something is computed */
 #define FINE 2048     /* values below this part of the limit are not worth dropping */
 
 typedef struct sim {
@@ -94,6 +95,9 @@ static void leave_unless_needed(sim *s, uint32_t v)
     if (!needed_later(s, v) && s->pins[v] == 0 && !s->u->stays[v]) leave(s, v);
 }
 
+/* What of so many seconds of reading and writing is waited for: a part, unless the disk has no time left. */
+static double waiting(const sim *s, double disk) { return s->disk < s->compute ? (1 - HIDDEN) * disk : disk; }
+
 /* What it costs to let v go and to bring it back. @param spill  set to whether it goes to a file */
 static double cost_of(const sim *s, uint32_t v, bool *spill)
 {
@@ -102,7 +106,7 @@ static double cost_of(const sim *s, uint32_t v, bool *spill)
     const bool too_late = needed_later(s, v) && s->use_at[s->next[v]] > s->doomed[v];
     const double remake = too_late ? INFINITY : remake_seconds(s, v);
     if (!s->plan->set.spill_dir || s->plan->write_file[v] != PLIM__NONE) return remake;
-    const double file = read_seconds(s, v) + (double)s->u->bytes[v] / PLIM__WRITE_RATE;
+    const double file = waiting(s, read_seconds(s, v) + (double)s->u->bytes[v] / PLIM__WRITE_RATE);
     *spill = file < remake;
     return *spill ? file : remake;
 }
@@ -358,7 +362,8 @@ plim_status plim__keep(plim__schedule *out, bool *fits, const plim_plan *plan, c
     }
     for (s.now = 0; s.now < u->n && status == PLIM_OK && s.fits; s.now++) status = run_task(&s, order[s.now]);
     *fits = status == PLIM_OK && s.fits;
-    out->seconds = s.compute + s.disk + (out->n_items + out->n_instances) * PLIM__STEP_SECONDS + plim__touch_seconds(s.g, out->peak);
+    const double hidden = HIDDEN * (s.disk < s.compute ? s.disk : s.compute);
+    out->seconds = s.compute + s.disk - hidden + (out->n_items + out->n_instances) * PLIM__STEP_SECONDS + plim__touch_seconds(s.g, out->peak);
     free_sim(&s);
     if (!*fits) plim__schedule_free(out, &plan->alloc);
     return status;

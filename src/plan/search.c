@@ -5,6 +5,7 @@
  * another pass necessary has to be worth it. Every candidate is scored by its simulated peak; nothing else decides whether it fits. */
 #include "plan/search.h"
 #include "core/size.h"
+#include "plan/advance.h"
 #include "plan/cost.h"
 #include "plan/pack.h"
 
@@ -218,6 +219,7 @@ static plim_status append(plim__search *s, plim__pass p, double seconds)
     const plim__alloc *a = &plan->alloc;
     plim_status status = plim__grow(a, (void **)&plan->pass, &plan->cap_passes, plan->n_passes + 1, sizeof *plan->pass, s->err);
     if (status == PLIM_OK) status = plim__pass_measure(&s->m, plan, &p, carried_bytes(s), true, s->err);
+    if (status == PLIM_OK && p.n_cut == 0) plim__advance_reads(&s->m, plan, &p);
     if (status == PLIM_OK) status = plim__grow(a, (void **)&plan->slot, &plan->cap_slots, plan->n_slots + s->m.n_slots, sizeof *plan->slot, s->err);
     if (status != PLIM_OK) {
         plim__pass_free(a, &p);

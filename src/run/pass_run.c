@@ -8,7 +8,7 @@
 #include "run/pass_run.h"
 #include "core/dtype.h"
 #include "core/size.h"
-#include "run/early_reads.h"
+#include "run/overlap.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -36,8 +36,9 @@ struct plim__pass_run {
     int64_t trips[PLIM__MAX_LOOPS];
     int64_t n_tiles, it;
     int64_t read_ahead;       /* tiles whose body reads have been issued */
-    plim__early_read *early;  /* of a pass without loops */
-    uint32_t n_early, begun, ended; /* how many of them there are, have been issued, have been waited for */
+    plim__overlap overlap;    /* of a pass without loops */
+    uint32_t begun, ended;    /* reads of it that have been issued, and waited for */
+    uint32_t settled;         /* writes of it that have been waited for */
     plim__range loop[PLIM__MAX_LOOPS];
     plim__ranges tile, ahead;
     plim__view *view;         /* [n_values] of the current tile; PRIVATE ones are made per block */
@@ -99,7 +100,7 @@ static plim_status new_tables(pass_run *r)
         r->transfer[v] = plim__new(a, copies_of(r, &r->p->value[v]), sizeof **r->transfer, r->err);
         if (!r->transfer[v]) return PLIM_E_NOMEM;
     }
-    PLIM_TRY(plim__early_reads_new(&r->early, &r->n_early, r->plan, r->p, r->err));
+    PLIM_TRY(plim__overlap_new(&r->overlap, r->plan, r->p, r->err));
     const uint32_t operands = most_operands(r);
     for (uint32_t w = 0; w < r->plan->threads; w++) {
         PLIM_TRY(new_ranges(&r->worker[w].block, r));
@@ -119,7 +120,7 @@ static void free_tables(pass_run *r)
     }
     free_ranges(&r->tile, r);
     free_ranges(&r->ahead, r);
-    plim__free(a, r->early);
+    plim__overlap_free(&r->overlap, a);
     plim__free(a, r->view);
     plim__free(a, r->transfer);
     plim__free(a, r->worker);
@@ -252,11 +253,13 @@ static plim_status read_ahead(pass_run *r)
     return PLIM_OK;
 }
 
-/* Issues the next of the early reads whose memory is free at this step. */
-static plim_status read_early(pass_run *r, uint32_t step)
+/* Before a step of a pass without loops: waits for the writes whose time has come, and issues the next of the reads whose memory is free. */
+static plim_status overlap(pass_run *r, uint32_t step)
 {
-    for (; r->begun < r->n_early && r->begun - r->ended < EARLY && r->early[r->begun].from <= step; r->begun++) {
-        const uint32_t index = r->early[r->begun].value;
+    const plim__overlap *o = &r->overlap;
+    for (; r->settled < o->n_waits && o->wait[r->settled].at <= step; r->settled++) PLIM_TRY(wait_for(r, &r->transfer[o->wait[r->settled].value][0]));
+    for (; r->begun < o->n_reads && r->begun - r->ended < EARLY && o->read[r->begun].at <= step; r->begun++) {
+        const uint32_t index = o->read[r->begun].value;
         PLIM_TRY(issue_read(r, index, &r->tile.region[index], 0));
     }
     return PLIM_OK;
@@ -266,7 +269,7 @@ static plim_status step_read(pass_run *r, uint32_t index)
 {
     const plim__pvalue *v = &r->p->value[index];
     const uint32_t copy = copy_now(r, v);
-    if (r->n_early > 0) r->ended++; /* it has been issued: its memory is free at its own step */
+    if (r->overlap.n_reads > 0) r->ended++; /* it has been issued: its memory is free at its own step */
     else if (!reads_ahead(r, v)) PLIM_TRY(issue_read(r, index, &r->tile.region[index], copy));
     return wait_for(r, &r->transfer[index][copy]);
 }
@@ -487,7 +490,7 @@ static plim_status run_step(pass_run *r, const plim__step *s)
     case PLIM__STEP_STAGE: return step_stage(r, s->index);
     case PLIM__STEP_MERGE: merge_accumulators(r, &r->p->node[s->index]); return PLIM_OK;
     case PLIM__STEP_WRITE: return step_write(r, s->index);
-    case PLIM__STEP_WAIT: return wait_for(r, &r->transfer[s->index][copy_now(r, &r->p->value[s->index])]);
+    case PLIM__STEP_WAIT: return r->p->n_cut > 0 ? wait_for(r, &r->transfer[s->index][copy_now(r, &r->p->value[s->index])]) : PLIM_OK; /* see overlap */
     }
     return PLIM_OK;
 }
@@ -500,7 +503,7 @@ static plim_status run_tile(pass_run *r)
     PLIM_TRY(view_tile(r));
     for (uint32_t i = 0; i < r->p->n_steps; i++) {
         const plim__step *s = &r->p->step[i];
-        PLIM_TRY(read_early(r, i));
+        PLIM_TRY(overlap(r, i));
         if (s->post ? at_last(r, s->depth) : at_first(r, s->depth)) PLIM_TRY(run_step(r, s));
     }
     return plim__run_progress(r->run, false);
@@ -534,7 +537,7 @@ plim_status plim__pass_run_go(plim__pass_run *r)
     plim__run_state *run = r->run;
     plim_status status = PLIM_OK;
     r->err = run->err;
-    r->read_ahead = r->begun = r->ended = 0;
+    r->read_ahead = r->begun = r->ended = r->settled = 0;
     for (r->it = 0; r->it < r->n_tiles && status == PLIM_OK; r->it++) status = run_tile(r);
     if (r->it > 0) r->it--;
     /* Also on failure: nothing may be in flight into memory that is about to go. */

@@ -1,0 +1,82 @@
+#include "run/overlap.h"
+#include "plan/advance.h"
+
+#include <stdlib.h>
+
+static bool share_memory(const plim__slot *a, const plim__slot *b)
+{
+    return a->offset < b->offset + b->bytes * b->copies && b->offset < a->offset + a->bytes * a->copies;
+}
+
+/* A step of the plan's time line, as one of the pass. */
+static uint32_t in_pass(const plim__pass *p, uint64_t time) { return time > p->time0 ? (uint32_t)(time - p->time0) : 0; }
+
+/* The step from which on nobody else is in the memory of slot `s`. */
+static uint32_t free_from(const plim_plan *plan, const plim__pass *p, uint32_t s)
+{
+    uint64_t from = 0;
+    for (uint32_t i = 0; i < plan->n_slots; i++) {
+        const plim__slot *other = &plan->slot[i];
+        if (i == s || other->last >= plan->slot[s].first || !share_memory(other, &plan->slot[s])) continue;
+        if (other->last + UINT64_C(1) > from) from = other->last + UINT64_C(1);
+    }
+    return in_pass(p, from);
+}
+
+static plim__overlap_step early_read(const plim_plan *plan, const plim__pass *p, uint32_t step)
+{
+    const uint32_t value = p->step[step].index, free = free_from(plan, p, p->value[value].slot), ready = plim__read_ready(p, step);
+    return (plim__overlap_step){.value = value, .step = step, .at = free > ready ? free : ready};
+}
+
+/* Where WAIT step `step` has to be done: before somebody else is in its memory, or reads its bytes. */
+static plim__overlap_step late_wait(const plim__overlap *o, const plim_plan *plan, const plim__pass *p, uint32_t step)
+{
+    const plim__pvalue *written = &p->value[p->step[step].index];
+    const plim__slot *slot = &plan->slot[written->slot];
+    uint32_t due = p->n_steps;
+    for (uint32_t i = 0; i < plan->n_slots; i++) {
+        const plim__slot *other = &plan->slot[i];
+        if (i == written->slot || other->first <= slot->last || other->first < p->time0 || !share_memory(other, slot)) continue;
+        if (in_pass(p, other->first) < due) due = in_pass(p, other->first);
+    }
+    for (uint32_t i = 0; i < o->n_reads; i++) {
+        const plim__pvalue *read = &p->value[o->read[i].value];
+        const bool touches = (read->file == written->file && read->value == written->value) || share_memory(&plan->slot[read->slot], slot);
+        if (o->read[i].step > step && touches && o->read[i].at < due) due = o->read[i].at;
+    }
+    return (plim__overlap_step){.value = p->step[step].index, .step = step, .at = due > step ? due : step};
+}
+
+static int earlier(const void *a, const void *b)
+{
+    const plim__overlap_step *x = a, *y = b;
+    if (x->at != y->at) return x->at < y->at ? -1 : 1;
+    return x->step < y->step ? -1 : x->step > y->step;
+}
+
+plim_status plim__overlap_new(plim__overlap *out, const plim_plan *plan, const plim__pass *p, plim_error *err)
+{
+    uint32_t reads = 0, waits = 0;
+    *out = (plim__overlap){0};
+    for (uint32_t t = 0; t < p->n_steps && p->n_cut == 0; t++) {
+        reads += p->step[t].kind == PLIM__STEP_READ;
+        waits += p->step[t].kind == PLIM__STEP_WAIT;
+    }
+    out->read = plim__new(&plan->alloc, reads, sizeof *out->read, err);
+    out->wait = plim__new(&plan->alloc, waits, sizeof *out->wait, err);
+    if (!out->read || !out->wait) return PLIM_E_NOMEM;
+    for (uint32_t t = 0; t < p->n_steps && reads > 0; t++)
+        if (p->step[t].kind == PLIM__STEP_READ) out->read[out->n_reads++] = early_read(plan, p, t);
+    for (uint32_t t = 0; t < p->n_steps && waits > 0; t++)
+        if (p->step[t].kind == PLIM__STEP_WAIT) out->wait[out->n_waits++] = late_wait(out, plan, p, t);
+    if (waits > 0) qsort(out->wait, out->n_waits, sizeof *out->wait, earlier);
+    return PLIM_OK;
+}
+
+void plim__overlap_free(plim__overlap *o, const plim__alloc *a)
+{
+    plim__free(a, o->read);
+    plim__free(a, o->wait);
+    *o = (plim__overlap){0};
+}
