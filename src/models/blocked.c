@@ -27,6 +27,7 @@ typedef struct blocker {
     uint32_t *plain, *blocked; /* per old value: the new one, PLIM__NONE where there is none (yet) */
     uint32_t *uses;            /* per old value: how often it is read, results included */
     uint32_t *user;            /* per old value: a node that reads it */
+    uint32_t *behind;          /* per old value: a parameter that it is made of, PLIM__NONE: there is none, and no gradient goes there */
     uint32_t *maker;           /* per old node that is a part of a chain: its number; else PLIM__NONE */
     uint32_t *made_by;         /* per old node that is the last of a chain: its number; else PLIM__NONE */
     chain *chain; uint32_t n_chains;
@@ -115,15 +116,37 @@ static plim__param *weights_behind(const blocker *b, uint32_t w, plim__weight_fo
     return param_of(b, w);
 }
 
+static bool is_conv(const plim__node *n) { return n->op == PLIM__OP_CONV || n->op == PLIM__OP_CONV_DATA; }
+
+/* As form_for: a transposed convolution reads the outputs of the one whose gradient it is, and makes its channels. */
+static plim__form_kind form_for_transposed(const blocker *b, const plim__node *n)
+{
+    const plim_shape *y = shape_of(b, n->in[0]);
+    const int64_t groups = n->attr.i[PLIM__SPATIAL_GROUPS], outputs = y->dim[1], channels = shape_of(b, n->out[0])->dim[1];
+    if (y->rank != 4 || b->from->value[n->in[0]].dtype != PLIM_F32) return PLIM__FORM_PLAIN;
+    if (groups == channels && outputs == channels && channels >= PLIM__BLOCK) return PLIM__FORM_DEPTHWISE;
+    if (groups > 1) return (channels / groups) % PLIM__BLOCK || (outputs / groups) % PLIM__BLOCK ? PLIM__FORM_PLAIN : PLIM__FORM_BLOCKED;
+    return outputs >= PLIM__BLOCK / 2 ? PLIM__FORM_BLOCKED : PLIM__FORM_PLAIN;
+}
+
+/* Of layers with few channels only those at the very beginning read them plain: no gradient comes out of them there. */
+static plim__form_kind form_for_few(const blocker *b, uint32_t x, int64_t channels, int64_t outputs)
+{
+    if (outputs < PLIM__BLOCK / 2) return PLIM__FORM_PLAIN;
+    if (b->behind[x] == PLIM__NONE) return PLIM__FORM_FIRST;
+    return channels >= PLIM__BLOCK / 4 ? PLIM__FORM_BLOCKED : PLIM__FORM_PLAIN;
+}
+
 /* Which form the weights of a convolution get; PLAIN: it stays as it is. */
 static plim__form_kind form_for(const blocker *b, const plim__node *n)
 {
+    if (n->op == PLIM__OP_CONV_DATA) return form_for_transposed(b, n);
     const plim_shape *x = shape_of(b, n->in[0]), *w = shape_of(b, n->in[1]);
     const int64_t groups = n->attr.i[PLIM__SPATIAL_GROUPS], channels = x->dim[1], outputs = w->dim[0];
     if (n->op != PLIM__OP_CONV || x->rank != 4 || b->from->value[n->in[0]].dtype != PLIM_F32) return PLIM__FORM_PLAIN;
     if (groups == channels && outputs == channels && channels >= PLIM__BLOCK) return PLIM__FORM_DEPTHWISE;
     if (groups > 1) return (channels / groups) % PLIM__BLOCK || (outputs / groups) % PLIM__BLOCK ? PLIM__FORM_PLAIN : PLIM__FORM_BLOCKED;
-    if (channels < PLIM__BLOCK) return outputs >= PLIM__BLOCK / 2 ? PLIM__FORM_FIRST : PLIM__FORM_PLAIN;
+    if (channels < PLIM__BLOCK) return form_for_few(b, n->in[0], channels, outputs);
     return PLIM__FORM_BLOCKED;
 }
 
@@ -248,6 +271,16 @@ static void find_parts(blocker *b, uint32_t i)
     b->chain[b->n_chains++] = c;
 }
 
+/* A transposed convolution that is made in blocks is made alone. */
+static void find_transposed(blocker *b, uint32_t i)
+{
+    plim__weight_form form = {0};
+    const plim__node *n = &b->from->node[i];
+    if (form_for(b, n) == PLIM__FORM_PLAIN || !weights_behind(b, n->in[1], &form)) return;
+    b->maker[i] = b->made_by[i] = b->n_chains;
+    b->chain[b->n_chains++] = (chain){.conv = i, .last = i, .scaled = i, .other = PLIM__NONE};
+}
+
 /* Numbers per channel as [Ob, 16]. */
 static plim_status to_channels(blocker *b, uint32_t old, int64_t outputs, uint32_t *v)
 {
@@ -302,6 +335,28 @@ static plim_status get_weights(blocker *b, const plim__node *n, uint32_t *w)
     return PLIM_OK;
 }
 
+static plim__conv windows_of(const plim__node *n)
+{
+    plim__conv conv = {.space = 2, .groups = n->attr.i[PLIM__SPATIAL_GROUPS]};
+    for (uint32_t d = 0; d < 2; d++) {
+        conv.stride[d] = n->attr.i[PLIM__SPATIAL_STRIDE + d];
+        conv.dilation[d] = n->attr.i[PLIM__SPATIAL_DILATION + d];
+        conv.before[d] = n->attr.i[PLIM__SPATIAL_BEFORE + d];
+        conv.after[d] = n->attr.i[PLIM__SPATIAL_AFTER + d];
+    }
+    return conv;
+}
+
+static plim_status make_transposed(blocker *b, const plim__node *n)
+{
+    const plim_shape x = *shape_of(b, n->out[0]);
+    const plim__conv_blocked how = {.conv = windows_of(n), .channels = x.dim[1], .outputs = shape_of(b, n->in[1])->dim[0]};
+    uint32_t y, w;
+    PLIM_TRY(get_blocked(b, n->in[0], &y));
+    PLIM_TRY(get_weights(b, n, &w));
+    return plim__op_conv_blocked_data(b->to, y, w, &how, &x, &b->blocked[n->out[0]], b->err);
+}
+
 static plim_status make_conv(blocker *b, const chain *c)
 {
     const plim__node *n = &b->from->node[c->conv];
@@ -309,13 +364,7 @@ static plim_status make_conv(blocker *b, const chain *c)
     plim__conv_blocked how = {.channels = shape_of(b, n->in[0])->dim[1], .outputs = shape_of(b, n->in[1])->dim[0],
                               .activation = c->relu ? PLIM__BLOCKED_RELU : PLIM__BLOCKED_LINEAR, .most = c->most};
     plim__conv_blocked_in in = {.other = PLIM__NONE};
-    how.conv = (plim__conv){.space = 2, .groups = n->attr.i[PLIM__SPATIAL_GROUPS]};
-    for (uint32_t d = 0; d < 2; d++) {
-        how.conv.stride[d] = n->attr.i[PLIM__SPATIAL_STRIDE + d];
-        how.conv.dilation[d] = n->attr.i[PLIM__SPATIAL_DILATION + d];
-        how.conv.before[d] = n->attr.i[PLIM__SPATIAL_BEFORE + d];
-        how.conv.after[d] = n->attr.i[PLIM__SPATIAL_AFTER + d];
-    }
+    how.conv = windows_of(n);
     PLIM_TRY(form_for(b, n) == PLIM__FORM_FIRST ? get_plain(b, n->in[0], &in.x) : get_blocked(b, n->in[0], &in.x));
     PLIM_TRY(get_weights(b, n, &in.w));
     PLIM_TRY(get_scaling(b, c, &in));
@@ -479,7 +528,7 @@ static bool is_turned_weight(const blocker *b, const plim__node *n)
 {
     if (n->op != PLIM__OP_TRANSPOSE || b->uses[n->out[0]] != 1) return false;
     const uint32_t reader = b->user[n->out[0]];
-    return b->from->node[reader].op == PLIM__OP_CONV && b->from->node[reader].in[1] == n->out[0] && b->maker[reader] != PLIM__NONE;
+    return is_conv(&b->from->node[reader]) && b->from->node[reader].in[1] == n->out[0] && b->maker[reader] != PLIM__NONE;
 }
 
 static plim_status play_node(blocker *b, uint32_t i)
@@ -487,6 +536,7 @@ static plim_status play_node(blocker *b, uint32_t i)
     const plim__node *n = &b->from->node[i];
     bool done = false;
     b->to->tag = n->tag;
+    if (b->made_by[i] != PLIM__NONE && n->op == PLIM__OP_CONV_DATA) return make_transposed(b, n);
     if (b->made_by[i] != PLIM__NONE) return make_conv(b, &b->chain[b->made_by[i]]);
     if (b->maker[i] != PLIM__NONE || is_turned_weight(b, n)) return PLIM_OK;
     PLIM_TRY(block_node(b, n, &done));
@@ -521,13 +571,25 @@ static bool becomes_blocked(const blocker *b, uint32_t old)
     uint32_t reader = b->user[old];
     if (is_turned_weight(b, &b->from->node[reader])) reader = b->user[b->from->node[reader].out[0]];
     const plim__node *n = &b->from->node[reader];
-    return n->op == PLIM__OP_CONV && b->maker[reader] != PLIM__NONE && n->in[0] != old;
+    return is_conv(n) && b->maker[reader] != PLIM__NONE && n->in[0] != old;
+}
+
+static void find_params(blocker *b)
+{
+    for (uint32_t i = 0; i < b->m->n_params; i++) b->behind[b->m->param[i].value] = b->m->param[i].value;
+    for (uint32_t i = 0; i < b->from->n_nodes; i++) {
+        const plim__node *n = &b->from->node[i];
+        for (uint32_t k = 0; k < n->n_in; k++)
+            for (uint32_t j = 0; j < n->n_out && b->behind[n->in[k]] != PLIM__NONE; j++) b->behind[n->out[j]] = b->behind[n->in[k]];
+    }
 }
 
 static plim_status play(blocker *b)
 {
+    find_params(b);
     for (uint32_t i = 0; i < b->from->n_nodes; i++)
         if (b->from->node[i].op == PLIM__OP_CONV) find_parts(b, i);
+        else if (b->from->node[i].op == PLIM__OP_CONV_DATA) find_transposed(b, i);
     for (uint32_t v = 0; v < b->from->n_values; v++)
         if (b->from->value[v].kind != PLIM__VALUE_FILE || !becomes_blocked(b, v)) PLIM_TRY(copy_value(b, v));
     for (uint32_t i = 0; i < b->from->n_nodes; i++) PLIM_TRY(play_node(b, i));
@@ -561,12 +623,12 @@ static plim_status new_tables(blocker *b)
     uint32_t most = 1, convs = 0;
     for (uint32_t i = 0; i < nodes; i++) {
         most = b->from->node[i].n_in > most ? b->from->node[i].n_in : most;
-        convs += b->from->node[i].op == PLIM__OP_CONV;
+        convs += b->from->node[i].op == PLIM__OP_CONV || b->from->node[i].op == PLIM__OP_CONV_DATA;
     }
     b->chain = plim__new(a, convs, sizeof *b->chain, b->err);
     if (!b->chain) return PLIM_E_NOMEM;
     const struct { uint32_t **table; uint32_t n; } tables[] = {{&b->plain, values}, {&b->blocked, values}, {&b->uses, values}, {&b->user, values},
-                                                               {&b->maker, nodes}, {&b->made_by, nodes}, {&b->in, most}};
+                                                               {&b->behind, values}, {&b->maker, nodes}, {&b->made_by, nodes}, {&b->in, most}};
     for (uint32_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         *tables[i].table = plim__new(a, tables[i].n, sizeof **tables[i].table, b->err);
         if (!*tables[i].table) return PLIM_E_NOMEM;
@@ -592,7 +654,7 @@ plim_status plim__model_block(plim__model *m, bool trained, plim_error *err)
         b.to = old;
     }
     plim__graph_free(&b.to);
-    uint32_t *tables[] = {b.plain, b.blocked, b.uses, b.user, b.maker, b.made_by, b.in};
+    uint32_t *tables[] = {b.plain, b.blocked, b.uses, b.user, b.behind, b.maker, b.made_by, b.in};
     plim__free(&a, b.chain);
     for (uint32_t i = 0; i < sizeof tables / sizeof *tables; i++) plim__free(&a, tables[i]);
     return status;

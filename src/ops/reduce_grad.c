@@ -15,17 +15,18 @@ plim_status plim__grad_like(plim_graph *g, uint32_t dy, uint32_t like, uint32_t 
     return plim__op_cast(g, dy, g->value[like].dtype, v, err);
 }
 
-/* With the reduced dimensions as 1 again: so it broadcasts against x, and needs no elements of its own for that. */
-static plim_status against(plim_graph *g, uint32_t dy, uint32_t x, uint32_t mask, uint32_t *v, plim_error *err)
+/* What a reduction over `mask` of x made, as it stands against x: elementwise functions spread it themselves, and no array of x's size is made for it. */
+static plim_status stand_against(plim_graph *g, uint32_t y, uint32_t x, uint32_t mask, uint32_t *v, plim_error *err)
 {
     const plim_shape kept = plim__shape_reduce(&g->value[x].shape, mask, true);
-    return plim__op_reshape(g, dy, &kept, v, err);
+    *v = y;
+    return g->value[y].shape.rank == kept.rank ? PLIM_OK : plim__op_reshape(g, y, &kept, v, err);
 }
 
 plim_status plim__grad_spread(plim_graph *g, uint32_t dy, uint32_t x, uint32_t mask, uint32_t *v, plim_error *err)
 {
     const plim_shape whole = g->value[x].shape;
-    PLIM_TRY(against(g, dy, x, mask, &dy, err));
+    PLIM_TRY(stand_against(g, dy, x, mask, &dy, err));
     return plim__op_broadcast(g, dy, &whole, v, err);
 }
 
@@ -35,11 +36,10 @@ static plim_status grad_extreme(plim__gradient *d, uint32_t x, uint32_t y, uint3
     plim_graph *g = d->graph;
     const plim_dtype t = g->value[x].dtype;
     uint32_t there, count;
-    PLIM_TRY(against(g, y, x, mask, &y, d->err));
+    PLIM_TRY(stand_against(g, y, x, mask, &y, d->err));
     PLIM_TRY(plim__op_elementwise(g, PLIM__EW_EQUAL, t, t, (const uint32_t[]){x, y}, 2, &there, d->err));
-    PLIM_TRY(plim__op_reduce(g, PLIM__REDUCE_SUM, there, mask, false, t, &count, d->err));
-    PLIM_TRY(against(g, count, x, mask, &count, d->err));
-    PLIM_TRY(against(g, dy, x, mask, &dy, d->err));
+    PLIM_TRY(plim__op_reduce(g, PLIM__REDUCE_SUM, there, mask, true, t, &count, d->err));
+    PLIM_TRY(stand_against(g, dy, x, mask, &dy, d->err));
     PLIM_TRY(plim__op_float2(g, PLIM__EW_DIV, dy, count, &dy, d->err));
     return plim__op_float2(g, PLIM__EW_MUL, dy, there, v, d->err);
 }
@@ -56,7 +56,7 @@ plim_status plim__grad_reduce(plim__gradient *d)
     case PLIM__REDUCE_SUM: return plim__grad_spread(g, dy, x, mask, &d->din[0], d->err);
     case PLIM__REDUCE_PROD:
         PLIM_TRY(plim__op_float2(g, PLIM__EW_MUL, dy, y, &dy, d->err));
-        PLIM_TRY(against(g, dy, x, mask, &dy, d->err));
+        PLIM_TRY(stand_against(g, dy, x, mask, &dy, d->err));
         return plim__op_float2(g, PLIM__EW_DIV, dy, x, &d->din[0], d->err);
     case PLIM__REDUCE_MIN:
     case PLIM__REDUCE_MAX: return grad_extreme(d, x, y, dy, mask, &d->din[0]);
@@ -92,9 +92,9 @@ plim_status plim__grad_moments(plim__gradient *d)
     PLIM_TRY(moment(d, d->dout[0], 2, t, &dsquares));
     PLIM_TRY(plim__op_float_const(g, PLIM__EW_MUL, dmean, 1 / (double)count, &dmean, d->err));
     PLIM_TRY(plim__op_float_const(g, PLIM__EW_MUL, dsquares, 2, &dsquares, d->err));
-    PLIM_TRY(against(g, mean, x, mask, &mean, d->err));
-    PLIM_TRY(against(g, dmean, x, mask, &dmean, d->err));
-    PLIM_TRY(against(g, dsquares, x, mask, &dsquares, d->err));
+    PLIM_TRY(stand_against(g, mean, x, mask, &mean, d->err));
+    PLIM_TRY(stand_against(g, dmean, x, mask, &dmean, d->err));
+    PLIM_TRY(stand_against(g, dsquares, x, mask, &dsquares, d->err));
     PLIM_TRY(plim__op_float2(g, PLIM__EW_SUB, x, mean, &v, d->err));
     PLIM_TRY(plim__op_float2(g, PLIM__EW_MUL, v, dsquares, &v, d->err));
     return plim__op_float2(g, PLIM__EW_ADD, v, dmean, &d->din[0], d->err);

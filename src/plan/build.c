@@ -81,6 +81,35 @@ static bool states_are_free(const builder *b, uint32_t i, bool after)
     return true;
 }
 
+/* Does node i, which runs inside the loops `outside`, read of its input k, complete only there, just the part that their trip has made? Nobody widens
+ * that part for it. */
+static bool reads_its_part(const builder *b, uint32_t i, uint32_t k, uint32_t outside)
+{
+    const plim__value *v = &b->g->value[b->g->node[i].in[k]];
+    const plim__axes *made = &b->labels->nest->axes[v->node], *axes = &b->labels->nest->axes[i];
+    const plim__index *index = plim__nest_reads(b->labels->nest, i, k);
+    for (uint32_t d = 0; d < v->shape.rank; d++) {
+        const int loop = made->out[v->out][d] < 0 ? -1 : loop_of_axis(b, v->node, (uint32_t)made->out[v->out][d]);
+        if (loop < 0 || !(outside & 1u << loop)) continue;
+        if (index[d].axis < 0 || loop_of_axis(b, i, (uint32_t)index[d].axis) != loop || axes->axis[index[d].axis].extent != v->shape.dim[d]) return false;
+        if (index[d].stride != 1 || index[d].offset != 0 || index[d].div != 1 || index[d].window != 1) return false;
+    }
+    return true;
+}
+
+/* Do all inputs of a node that runs inside the loops `outside` only, after others, come in parts that fit it? */
+static bool parts_fit(const builder *b, uint32_t i, uint32_t outside)
+{
+    const plim__node *n = &b->g->node[i];
+    for (uint32_t k = 0; k < n->n_in; k++) {
+        const uint32_t by = at_home(b, n->in[k]) ? PLIM__NONE : b->g->value[n->in[k]].node;
+        if (by == PLIM__NONE || (b->state[by] != STATE_POST && !b->accumulates[by])) continue;
+        if (b->within[by] & ((1u << b->depth[by]) - 1) & ~outside) return false; /* there in parts of loops that have ended */
+        if (!reads_its_part(b, i, k, outside)) return false;
+    }
+    return true;
+}
+
 static void classify_node(builder *b, uint32_t i)
 {
     const plim__node *n = &b->g->node[i];
@@ -102,7 +131,7 @@ static void classify_node(builder *b, uint32_t i)
     }
     if (post != UINT32_MAX) {
         const uint32_t outside = (1u << post) - 1;
-        if ((moved & ~outside) || (deepest & ~outside) || reduced || !states_are_free(b, i, post == 0)) return;
+        if ((moved & ~outside) || (deepest & ~outside) || reduced || !parts_fit(b, i, outside) || !states_are_free(b, i, post == 0)) return;
         b->state[i] = STATE_POST;
         b->depth[i] = (uint8_t)post;
         b->within[i] = (uint8_t)(moved | deepest);

@@ -103,9 +103,16 @@ static uint32_t moving_loops(const plim__pass *p)
 
 static void note_rounding(plim__rounding *r, int64_t extent, uint32_t loops)
 {
-    if (loops == 0) return;
-    r->extent = r->loops ? plim__min(r->extent, extent) : extent;
-    r->loops |= loops;
+    extent = plim__max(extent, 1);
+    for (uint32_t l = 0; l < PLIM__MAX_LOOPS; l++)
+        if (loops & 1u << l) r->extent[l] = r->extent[l] ? plim__min(r->extent[l], extent) : extent;
+}
+
+static bool rounds(const plim__rounding *r)
+{
+    for (uint32_t l = 0; l < PLIM__MAX_LOOPS; l++)
+        if (r->extent[l]) return true;
+    return false;
 }
 
 /* Notes where the pass divides with a remainder: a part of a root whose extent is not its loop's, a read of several to one. */
@@ -126,8 +133,7 @@ static void find_rounding(plim__measure *m, const plim_graph *g, const plim__pas
             for (uint32_t d = 0; d < s->rank; d++)
                 if (index[d].axis >= 0 && index[d].div > 1) note_rounding(&r, s->dim[d], moving & n->moved_by[index[d].axis]);
         }
-        r.extent = plim__max(r.extent, 1);
-        if (r.loops) m->rounded[m->n_rounded++] = r;
+        if (rounds(&r)) m->rounded[m->n_rounded++] = r;
     }
 }
 
@@ -136,8 +142,14 @@ static void find_rounding(plim__measure *m, const plim_graph *g, const plim__pas
 static int64_t slack_of(const plim__measure *m, int64_t extent, uint32_t loops)
 {
     int64_t slack = 0;
-    for (uint32_t i = 0; i < m->n_rounded && slack < extent; i++)
-        if (m->rounded[i].loops & loops) slack += extent / m->rounded[i].extent + 1;
+    for (uint32_t i = 0; i < m->n_rounded && slack < extent; i++) {
+        int64_t step = 0;
+        for (uint32_t rest = loops; rest; rest &= rest - 1) {
+            const int64_t rounded = m->rounded[i].extent[__builtin_ctz(rest)];
+            if (rounded) step = plim__max(step, extent / rounded + 1);
+        }
+        slack += step;
+    }
     return slack;
 }
 

@@ -4,10 +4,9 @@
 
 #include "plan/build.h"
 
-/** Where parts of a dimension are rounded, some tiles up and some not. */
+/** Where parts of dimensions are rounded, some tiles up and some not. */
 typedef struct plim__rounding {
-    int64_t extent; /* of the dimension */
-    uint32_t loops; /* that move it */
+    int64_t extent[PLIM__MAX_LOOPS]; /* per loop: of the shortest such dimension that it moves; 0: there is none */
 } plim__rounding;
 
 /** Reusable memory of the measurer; one per search. */
