@@ -34,40 +34,28 @@ static plim_status set_length(plim_trainer *t, const plim_train_options *how, pl
     return t->row ? PLIM_OK : PLIM_E_NOMEM;
 }
 
-static plim_status open_data(plim_trainer *t, const plim_train_options *how, plim_error *err)
-{
-    plim_binding all[PLIM__MOST_INPUTS];
-    PLIM_FAIL_IF(how->n_inputs == 0 || how->n_inputs >= PLIM__MOST_INPUTS, err, PLIM_E_INVALID, "%u inputs of data", how->n_inputs);
-    PLIM_FAIL_IF(!how->target.path, err, PLIM_E_INVALID, "there is no target to train towards");
-    memcpy(all, how->input, how->n_inputs * sizeof *all);
-    all[how->n_inputs] = how->target;
-    PLIM_TRY(plim__dataset_open(&t->data, &plim__os_linux, all, how->n_inputs + 1, &t->alloc, err));
-    return PLIM_OK;
-}
-
-static plim_status build(plim_trainer *t, const char *path, const plim_train_options *how, const plim_settings *set, plim_error *err)
+static plim_status build(plim_trainer *t, const char *path, const plim_train_options *how, const plim_settings *set, const plim__planned_before *before,
+                         plim_error *err)
 {
     plim__optimizer optimizer;
     PLIM_FAIL_IF(!how->model.optimizer, err, PLIM_E_INVALID, "training needs an optimizer");
     PLIM_TRY(plim__optimizer_named(&optimizer, how->model.optimizer, err));
     t->rate = how->rate > 0 ? how->rate : usual_rate(&optimizer);
     PLIM_TRY(plim__rate_schedule_parse(&t->schedule, how->schedule, err));
-    PLIM_TRY(open_data(t, how, err));
+    PLIM_TRY(plim__dataset_open_pairs(&t->data, &plim__os_linux, how->input, how->n_inputs, &how->target, &t->alloc, err));
     const uint32_t target = how->n_inputs;
     const plim__model_types types = {.input = t->data.type, .n_inputs = target, .target_given = true, .target = t->data.type[target].dtype};
     PLIM_TRY(plim__model_program_new(&t->model, path, &how->model, &types, set, err));
-    plim__dataset inputs = t->data;
-    inputs.n = target;
-    PLIM_TRY(plim__dataset_bind_inputs(&inputs, t->model->model, true, err));
-    PLIM_TRY(plim__dataset_bind(&t->data, target, t->model->model->graph, t->model->train.target, "the target", true, err));
+    PLIM_TRY(plim__dataset_bind_pairs(&t->data, t->model->model, t->model->train.target, true, err));
     PLIM_TRY(set_length(t, how, err));
-    return plim_model_plan(&t->plan, t->model, set, err);
+    return plim__trainer_plan(t, path, how, set, before, err);
 }
 
 /* Weights, and zeros for what the optimizer keeps. */
 static plim_status begin(plim_trainer *t, plim_error *err)
 {
-    PLIM_TRY(plim__run_open(t->plan, err));
+    if (t->validation.plan) PLIM_TRY(plim__arena_map(&t->arena, t->arena_bytes, t->plan->threads, err));
+    PLIM_TRY(plim__run_open_in(t->plan, t->arena, err));
     PLIM_TRY(plim__parameters_load(t->plan, t->model->model, t->seed, err));
     for (uint32_t i = 0; i < t->model->train.n_trained; i++)
         for (uint32_t k = 0; k < 2; k++) {
@@ -87,10 +75,11 @@ plim_status plim_trainer_new(plim_trainer **out, const char *model_path, const p
     t->seed = options->seed;
     t->last = (plim_train_facts){.loss = NAN, .accuracy = NAN};
     plim_settings with = set ? *set : plim_settings_default();
+    plim__planned_before before = {0};
     t->model_path = plim__strdup(&a, model_path, err);
     plim_status status = t->model_path ? PLIM_OK : PLIM_E_NOMEM;
-    if (status == PLIM_OK && options->resume) status = plim__checkpoint_settings(&with, options->resume, err);
-    if (status == PLIM_OK) status = build(t, model_path, options, &with, err);
+    if (status == PLIM_OK && options->resume) status = plim__checkpoint_settings(&with, &before, options->resume, err);
+    if (status == PLIM_OK) status = build(t, model_path, options, &with, &before, err);
     if (status == PLIM_OK) status = begin(t, err);
     if (status == PLIM_OK && options->resume) status = plim__trainer_resume(t, options->resume, err);
     if (status == PLIM_OK) *out = t;
@@ -103,7 +92,9 @@ void plim_trainer_free(plim_trainer **trainer)
     plim_trainer *t = *trainer;
     if (!t) return;
     const plim__alloc a = t->alloc;
+    plim__validation_free(&t->validation, &a);
     plim_plan_free(&t->plan);
+    plim__arena_unmap(t->arena, t->arena_bytes);
     plim_model_free(&t->model);
     plim__dataset_free(&t->data, &a);
     plim__free(&a, t->row);
@@ -139,11 +130,11 @@ static plim_status set_numbers(plim_trainer *t, uint64_t step, plim_error *err)
     return PLIM_OK;
 }
 
-static double number_of(const plim_trainer *t, uint32_t value)
+double plim__trainer_number(const plim_plan *plan, uint32_t value)
 {
     if (value == PLIM__NONE) return NAN;
-    const void *at = plim__run_result(t->plan, value);
-    return t->plan->graph->value[value].dtype == PLIM_F64 ? *(const double *)at : (double)*(const float *)at;
+    const void *at = plim__run_result(plan, value);
+    return plan->graph->value[value].dtype == PLIM_F64 ? *(const double *)at : (double)*(const float *)at;
 }
 
 /* The same step again, looking at everything that it makes. The weights are as they were: the optimizer leaves them alone when the loss is no number. */
@@ -174,10 +165,10 @@ plim_status plim_trainer_step(plim_trainer *t, plim_train_facts *out, plim_error
         plim__run_drop(t->plan);
         return status;
     }
-    const double loss = number_of(t, t->model->train.loss);
+    const double loss = plim__trainer_number(t->plan, t->model->train.loss);
     if (!isfinite(loss)) return explain_numbers(t, step, loss, err);
     t->step++;
-    t->last = (plim_train_facts){.loss = loss, .accuracy = number_of(t, t->model->train.accuracy), .rate = plim__rate_at(&t->schedule, t->rate, step, t->steps),
+    t->last = (plim_train_facts){.loss = loss, .accuracy = plim__trainer_number(t->plan, t->model->train.accuracy), .rate = plim__rate_at(&t->schedule, t->rate, step, t->steps),
                                  .seconds = (double)(os->clock_ns(os->self) - start) * 1e-9};
     return plim_trainer_facts(t, out, err);
 }
@@ -192,5 +183,8 @@ plim_status plim_trainer_facts(const plim_trainer *t, plim_train_facts *out, pli
     out->epoch = t->step ? (t->step - 1) / t->per_epoch + 1 : 1;
     out->epochs = (t->steps + t->per_epoch - 1) / t->per_epoch;
     out->samples = t->step * (uint64_t)t->model->batch;
+    out->epoch_ends = t->step > 0 && t->step % t->per_epoch == 0;
+    out->epoch_samples = t->per_epoch * (uint64_t)t->model->batch;
+    out->left_out = t->order.n - out->epoch_samples;
     return PLIM_OK;
 }
