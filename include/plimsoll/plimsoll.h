@@ -435,11 +435,28 @@ PLIM_API plim_status plim_inference_run(plim_inference *run, uint32_t times, dou
  */
 typedef struct plim_trainer plim_trainer;
 
+/** A part of a batch that a function of yours fills: an input of the model, or the target. */
+typedef struct plim_batch_part {
+    const char *name;  /**< of the input; "target" */
+    plim_dtype dtype;  /**< as the model wants it */
+    plim_shape shape;  /**< the samples of one batch */
+    void *data;        /**< to be filled, C order: memory of the plan, good during the call only */
+    uint64_t bytes;
+} plim_batch_part;
+
+/** Fills batch `step`, counted from 0: the inputs in the model's order, then the target. For a training to be resumed to the same bits, what it fills must follow
+ *  from `step`. What it allocates itself is not in the plan.
+ *  @return anything but PLIM_OK fails the step; nothing has changed then, and the step can be tried again */
+typedef plim_status (*plim_batch_fill)(void *ctx, uint64_t step, const plim_batch_part *part, uint32_t n_parts);
+
 typedef struct plim_train_options {
     plim_model_options model;  /**< batch and optimizer are needed */
     const plim_binding *input; /**< by name, "": the first; the first dimension counts samples */
     uint32_t n_inputs;
     plim_binding target;       /**< what the first output should be; its name is not looked at */
+    plim_batch_fill fill;      /**< batches of your own, instead of `input` and `target`; NULL: there are those */
+    void *fill_ctx;
+    uint64_t fill_samples;     /**< that are an epoch of them; 0: all steps are one, and `steps` says how many */
     const plim_binding *validate; /**< other samples, which plim_trainer_validate measures the model on; as `input` */
     uint32_t n_validate;       /**< 0: there are none */
     plim_binding validate_target;

@@ -6,8 +6,8 @@
 #include "run/model_program.h"
 #include "run/rate.h"
 
-/** The model over other samples, all of them, as it infers: a program of its own that runs between steps, in the part of the training's memory that no step
- *  needs from one to the next. */
+/** The model over other samples, all of them, as it infers: a program of its own that runs between steps, in the part of the training's memory that no
+ *  step needs from one to the next. */
 typedef struct plim__validation {
     plim__dataset data; /* the inputs, then the target */
     plim_model *model;  /* NULL: there is none */
@@ -34,7 +34,10 @@ struct plim_trainer {
     uint64_t arena_bytes;
     char *model_path;
     plim__sample_order order;
-    int64_t *row;       /* of the step under way: one per sample of a batch */
+    int64_t *row;       /* of the step under way: one per sample of a batch; NULL where batches are filled */
+    plim_batch_fill fill; /* NULL: rows of files */
+    void *fill_ctx;
+    plim_batch_part *part; /* what is filled: inputs, then the target */
     uint64_t seed;
     uint64_t step, steps, per_epoch; /* done, in all, in one epoch: samples that fill no batch are left out, others each time */
     double rate;
@@ -53,8 +56,8 @@ plim_status plim__trainer_resume(plim_trainer *t, const char *path, plim_error *
 
 /* ---- validation.c */
 /** Plans the training, and the validation where one is asked for, inside one budget. */
-plim_status plim__trainer_plan(plim_trainer *t, const char *path, const plim_train_options *how, const plim_settings *set, const plim__planned_before *before,
-                               plim_error *err);
+plim_status plim__trainer_plan(plim_trainer *t, const char *path, const plim_train_options *how, const plim_settings *set,
+                               const plim__planned_before *before, plim_error *err);
 void plim__validation_free(plim__validation *v, const plim__alloc *a);
 
 #endif

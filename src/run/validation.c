@@ -1,8 +1,8 @@
 /* Validation: the model as it infers, over all samples of a set of its own, compared with their target.
  *
- * The program is the model for as many samples as there are, as in inference: planning cuts it, so no sample is left out, and the loss is the mean over all
- * of them. Its parameters are the training's: they are copied from where that has them each time. Nothing is written to what the training has, so it goes on
- * as if there had been no validation.
+ * The program is the model for as many samples as there are, as in inference: planning cuts it, so no sample is left out, and the loss is the mean over
+ * all of them. Its parameters are the training's: they are copied from where that has them each time. Nothing is written to what the training has, so it
+ * goes on as if there had been no validation.
  *
  * Both programs share one arena. What training needs from step to step lies at its start; the rest is free between steps:
  *
@@ -10,8 +10,8 @@
  *     | engine | held  | what a step needs                    |               |
  *                      | engine | held | what validation needs            |
  *
- * The training is planned first, as it would be without a validation, so it is cut the same way and its sums have the same bits. Only where the tables of
- * the second program do not fit beside that plan, the training is planned again in what they leave. */
+ * The training is planned first, as it would be without a validation, so it is cut the same way and its sums have the same bits. Only where the tables
+ * of the second program do not fit beside that plan, the training is planned again in what they leave. */
 #include "core/size.h"
 #include "run/parameters.h"
 #include "run/run.h"
@@ -43,7 +43,8 @@ static plim_status take_parameters(plim_trainer *t, plim_error *err)
     const plim__model *v = t->validation.model->model;
     for (uint32_t i = 0; i < v->n_params; i++) {
         const uint32_t k = place_of(t, i);
-        PLIM_FAIL_IF(k == PLIM__NONE, err, PLIM_E_UNSUPPORTED, "the model has a parameter '%.80s' in inference that it has not in training", v->param[i].name);
+        PLIM_FAIL_IF(k == PLIM__NONE, err, PLIM_E_UNSUPPORTED, "the model has a parameter '%.80s' in inference that it has not in training",
+                     v->param[i].name);
         if (t->plan->is_state[t->model->model->param[k].value]) v->graph->source[v->graph->value[v->param[i].value].source].made = true;
     }
     return PLIM_OK;
@@ -134,13 +135,14 @@ static plim_status refuse(uint64_t need, uint64_t have, plim_error *err)
                       plim_bytes_format(text[0], sizeof text[0], need), plim_bytes_format(text[1], sizeof text[1], have));
 }
 
-/* One try. @param less  0: it fits; else what the training's plan should have less, or 1 where only validation is to be planned again */
-static plim_status try_plans(plim_trainer *t, uint64_t at_rest, uint64_t budget, uint64_t before, const plim_settings *set, uint64_t *less, plim_error *err)
+/* One try. @param less  0: it fits; above 1: what the training's plan should have less; 1: only validation is to be planned again */
+static plim_status try_plans(plim_trainer *t, uint64_t at_rest, uint64_t budget, uint64_t before, const plim_settings *set, uint64_t *less,
+                             plim_error *err)
 {
     plim__validation *v = &t->validation;
     plim_error why = {0};
     const plim_status status = plan_validation(t, budget, before, set, &why);
-    *less = status == PLIM_E_BUDGET ? why.need - budget : 0;
+    *less = status == PLIM_E_BUDGET ? why.need - budget + 1 : 0;
     if (status != PLIM_OK && status != PLIM_E_BUDGET && err) *err = why;
     if (status != PLIM_OK) return status == PLIM_E_BUDGET ? PLIM_OK : status;
     uint64_t now;
@@ -149,7 +151,7 @@ static plim_status try_plans(plim_trainer *t, uint64_t at_rest, uint64_t budget,
     v->beside = plim__round_up(grown, PLIM__IO_ALIGN) + SLACK + v->plan->io.threads * PER_THREAD;
     const uint64_t training = budget_with(t, t->plan->facts.arena_bytes), both = budget_with(t, t->arena_bytes);
     if (before && both > budget && both - budget <= SLACK) v->beside -= both - budget; /* it did fit then; that is what the slack is for */
-    else if (both > budget) *less = training > budget ? training - budget : 1;
+    else if (both > budget) *less = training > budget ? training - budget + 1 : 1;
     return PLIM_OK;
 }
 
@@ -195,8 +197,8 @@ static plim_status plan_both(plim_trainer *t, uint64_t at_rest, uint64_t budget,
     return PLIM_OK;
 }
 
-plim_status plim__trainer_plan(plim_trainer *t, const char *path, const plim_train_options *how, const plim_settings *set, const plim__planned_before *before,
-                               plim_error *err)
+plim_status plim__trainer_plan(plim_trainer *t, const char *path, const plim_train_options *how, const plim_settings *set,
+                               const plim__planned_before *before, plim_error *err)
 {
     uint64_t at_rest, now;
     PLIM_TRY(plan_training(t, before->memory, 0, set, err));
@@ -240,7 +242,8 @@ static plim_status copy_parameter(plim_trainer *t, uint32_t i, plim__tensor_read
     const uint32_t k = place_of(t, i);
     const plim__param *to = &t->validation.model->model->param[i], *from = &t->model->model->param[k];
     if (!plim__parameter_is_placed(t->validation.plan, to->value)) return PLIM_OK;
-    if (plim__form_equal(&to->form, &from->form) && plim__parameter_is_placed(t->plan, from->value)) return copy_bytes(t, from->value, to->value, err);
+    const bool same = plim__form_equal(&to->form, &from->form) && plim__parameter_is_placed(t->plan, from->value);
+    if (same) return copy_bytes(t, from->value, to->value, err);
     return plim__parameter_put(t->validation.plan, to->value, &to->form, reader, k, err);
 }
 

@@ -80,6 +80,16 @@ expect_error 'validation of another shape' 2 "'vi.npy' is" $train --validate vi.
 expect_error 'as many samples as targets' 2 "'y.npy' has 40 samples, 'vx.npy' has 29" $train --validate vx.npy --validate-target y.npy
 expect_error 'does not fit with validation' 3 'does not fit with validation|does not fit' $train $validate --memory 5M
 
+# ------------------------------------------------------------------------------------------------- fewer bits
+# Only what the forward pass leaves for the backward pass is kept in 16 bits, never a gradient: those below the smallest f16, 6e-8, survive.
+many="$PLIMSOLL train net.json --data xm.npy --target ym.npy --loss sparse-ce --batch 512 --steps 1 --no-shuffle --optimizer sgd --lr 100000 --weights small.safetensors"
+$many -o wide.safetensors --quiet
+for bits in f16 bf16; do
+    verdict "$bits: small gradients survive" sh -c "
+        $many -o narrow.safetensors --allow $bits 2>narrow.err && grep -q 'kept in fewer bits' narrow.err &&
+        $PYTHON $here/../lib/train_check.py moved small.safetensors narrow.safetensors wide.safetensors one/kernel 0.02 && ! cmp -s narrow.safetensors wide.safetensors"
+done
+
 # --------------------------------------------------------------------------------------------------- left over
 $PLIMSOLL train net.json --data vx.npy --target vy.npy --loss sparse-ce --batch 8 --epochs 3 --json >left.json 2>left.err
 verdict 'samples that fill no batch are told of, once' sh -c "

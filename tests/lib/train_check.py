@@ -1,8 +1,10 @@
 """A network of two dense layers, trained by hand in NumPy: data, initial weights and losses for tests of `plimsoll train`.
 
     train_check.py make FOLDER                      x.npy, y.npy (classes), t.npy (one-hot), net.json, w.safetensors; vx.npy, vy.npy (to validate with);
-                                                    wide.json (3 MB with what adam keeps); norm.json (normalisation and dropout); conv.json with images xi.npy, vi.npy
+                                                    wide.json (3 MB with what adam keeps); norm.json (normalisation and dropout); conv.json with images xi.npy, vi.npy; xm.npy, ym.npy (512 samples)
+                                                    and small.safetensors, with which gradients of the first layer are about 1e-9
     train_check.py validation X Y WEIGHTS REPORT [TOL]  whether a report's last validation of net.json or norm.json is right for these weights
+    train_check.py moved BEFORE A B NAME TOL        whether tensor NAME of three safetensors files went from BEFORE to A as far as to B, and at all
     train_check.py measured P Y REPORT [TOL]        the same from the model's outputs
     train_check.py losses FOLDER OPTIMIZER STEPS    the losses, one per line: in order, batches of 8, rate 0.05, cross-entropy
     train_check.py compare FILE.json FILE [TOL]     whether the losses of a report are those of a file
@@ -76,6 +78,11 @@ def make(folder):
     write_safetensors(folder + "/w.safetensors", {
         "one/kernel": rng.standard_normal((INPUTS, HIDDEN)).astype("f4") * 0.3, "one/bias": np.zeros(HIDDEN, "f4"),
         "two/kernel": rng.standard_normal((HIDDEN, CLASSES)).astype("f4") * 0.3, "two/bias": np.zeros(CLASSES, "f4")})
+    many = rng.standard_normal((512, INPUTS)).astype("f4")
+    np.save(folder + "/xm.npy", many)
+    np.save(folder + "/ym.npy", many[:, :CLASSES].argmax(1))
+    w = read_safetensors(folder + "/w.safetensors")
+    write_safetensors(folder + "/small.safetensors", dict(w, **{"two/kernel": w["two/kernel"] * np.float32(1e-6)}))
     np.save(folder + "/vx.npy", rng.standard_normal((VALIDATION, INPUTS)).astype("f4"))
     np.save(folder + "/vy.npy", rng.integers(0, CLASSES, VALIDATION))
     np.save(folder + "/xi.npy", rng.standard_normal((SAMPLES, 8, 8, 3)).astype("f4"))
@@ -146,6 +153,13 @@ def measured(p, y, report, tol):
         sys.exit("validation %s, expected %s" % (last, want))
 
 
+def moved(before, a, b, name, tol):
+    start, one, other = (read_safetensors(path)[name].astype("f8") for path in (before, a, b))
+    far = np.abs(other - start).max()
+    if far == 0 or np.abs(one - other).max() > tol * far:
+        sys.exit("'%s' moves by up to %g, and differs by %g" % (name, far, np.abs(one - other).max()))
+
+
 def same(a, b, tol):
     one, other = read_safetensors(a), read_safetensors(b)
     if sorted(one) != sorted(other):
@@ -166,6 +180,8 @@ if __name__ == "__main__":
     elif verb == "validation":
         w = {k: v.astype("f8") for k, v in read_safetensors(args[2]).items()}
         measured(infer(np.load(args[0]).astype("f8"), w), np.load(args[1]), args[3], float(args[4]) if len(args) > 4 else 1e-5)
+    elif verb == "moved":
+        moved(*args[:4], float(args[4]))
     elif verb == "measured":
         measured(np.load(args[0]).astype("f8"), np.load(args[1]), args[2], float(args[3]) if len(args) > 3 else 1e-5)
     else:
