@@ -12,6 +12,7 @@ _plimsoll() {
     --allow) COMPREPLY=($(compgen -W "f16 bf16 int8" -- "$cur")); return ;;
     --train | --optimizer) COMPREPLY=($(compgen -W "sgd momentum nesterov adam adamw rmsprop" -- "$cur")); return ;;
     --loss) COMPREPLY=($(compgen -W "mse mae bce bce-logits ce ce-logits sparse-ce sparse-ce-logits" -- "$cur")); return ;;
+    --lr-schedule) COMPREPLY=($(compgen -W "constant linear cosine cosine:100 step:1000:0.1" -- "$cur")); return ;;
     --spill) COMPREPLY=($(compgen -d -- "$cur")); return ;;
     --threads | --batch | --dim | --why) return ;;
     esac

@@ -435,11 +435,31 @@ PLIM_API plim_status plim_inference_run(plim_inference *run, uint32_t times, dou
  */
 typedef struct plim_trainer plim_trainer;
 
+/** A part of a batch that a function of yours fills: an input of the model, or the target. */
+typedef struct plim_batch_part {
+    const char *name;  /**< of the input; "target" */
+    plim_dtype dtype;  /**< as the model wants it */
+    plim_shape shape;  /**< the samples of one batch */
+    void *data;        /**< to be filled, C order: memory of the plan, good during the call only */
+    uint64_t bytes;
+} plim_batch_part;
+
+/** Fills batch `step`, counted from 0: the inputs in the model's order, then the target. For a training to be resumed to the same bits, what it fills must follow
+ *  from `step`. What it allocates itself is not in the plan.
+ *  @return anything but PLIM_OK fails the step; nothing has changed then, and the step can be tried again */
+typedef plim_status (*plim_batch_fill)(void *ctx, uint64_t step, const plim_batch_part *part, uint32_t n_parts);
+
 typedef struct plim_train_options {
     plim_model_options model;  /**< batch and optimizer are needed */
     const plim_binding *input; /**< by name, "": the first; the first dimension counts samples */
     uint32_t n_inputs;
     plim_binding target;       /**< what the first output should be; its name is not looked at */
+    plim_batch_fill fill;      /**< batches of your own, instead of `input` and `target`; NULL: there are those */
+    void *fill_ctx;
+    uint64_t fill_samples;     /**< that are an epoch of them; 0: all steps are one, and `steps` says how many */
+    const plim_binding *validate; /**< other samples, which plim_trainer_validate measures the model on; as `input` */
+    uint32_t n_validate;       /**< 0: there are none */
+    plim_binding validate_target;
     uint64_t epochs, steps;    /**< how long: steps where they are given, else epochs; both 0: one epoch */
     double rate;               /**< of learning; 0: 1e-3, for sgd, momentum and nesterov 1e-2 */
     const char *schedule;      /**< of the rate: NULL or "constant"; "linear" and "cosine" fall to 0 at the end, both may begin with so many steps of
@@ -455,12 +475,23 @@ typedef struct plim_train_facts {
     uint64_t step, steps;   /**< done, in all */
     uint64_t epoch, epochs; /**< the one that the step belongs to, counted from 1 */
     uint64_t samples;       /**< seen so far */
+    bool epoch_ends;        /**< the step was the last of its epoch */
+    uint64_t epoch_samples; /**< in one epoch */
+    uint64_t left_out;      /**< samples that are in no batch of an epoch, for the batch does not divide them: others each time, unless they come in order */
     double loss, rate;
     double accuracy;        /**< NaN where the loss has no classes */
     double seconds;         /**< of this step */
 } plim_train_facts;
 
-/** Reads the model, binds the data, plans, and makes or reads the weights.
+/** What plim_trainer_validate found. */
+typedef struct plim_validation_facts {
+    uint64_t samples;      /**< all that there are */
+    double loss, accuracy; /**< over all of them; accuracy is NaN where the loss has no classes */
+    double seconds;
+} plim_validation_facts;
+
+/** Reads the model, binds the data, plans, and makes or reads the weights. With samples to validate with, their program is planned, too, in the same budget:
+ *  the facts of plim_trainer_plan are about both.
  *  @param set  must outlive the handle where it holds pointers; its progress function is called inside long steps */
 PLIM_API plim_status plim_trainer_new(plim_trainer **out, const char *model_path, const plim_train_options *options, const plim_settings *set,
                                       plim_error *err);
@@ -472,6 +503,9 @@ PLIM_API const plim_model *plim_trainer_model(const plim_trainer *t);
 PLIM_API plim_status plim_trainer_step(plim_trainer *t, plim_train_facts *out, plim_error *err);
 /** Where it stands: the facts of the last step; loss is NaN before the first. */
 PLIM_API plim_status plim_trainer_facts(const plim_trainer *t, plim_train_facts *out, plim_error *err);
+/** Measures the model as it is now on the samples of `validate`: as it infers, without dropout and with running statistics. Training goes on afterwards as if
+ *  this had not been. */
+PLIM_API plim_status plim_trainer_validate(plim_trainer *t, plim_validation_facts *out, plim_error *err);
 /** Writes the weights: .safetensors, or a trained copy of the model file: .onnx, .keras, .h5. Whole or not at all. */
 PLIM_API plim_status plim_trainer_save(plim_trainer *t, const char *path, plim_error *err);
 /** Writes weights, what the optimizer keeps, and where the training stands. Whole or not at all. */

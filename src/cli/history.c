@@ -45,7 +45,7 @@ plim_status plim__history_open(plim__history *h, const char *path, uint64_t afte
     if (after > 0 && (h->out = fopen(path, "r+"))) begun = keep_until(h->out, after);
     if (!h->out) h->out = fopen(path, "w");
     if (!h->out) return fail(err, path);
-    if (!begun && !h->json) fprintf(h->out, "step,epoch,samples,loss,accuracy,rate,seconds\n");
+    if (!begun && !h->json) fprintf(h->out, "step,epoch,samples,loss,accuracy,rate,seconds,validation_loss,validation_accuracy\n");
     return fflush(h->out) ? fail(err, path) : PLIM_OK;
 }
 
@@ -55,7 +55,7 @@ static void put_number(FILE *out, const char *before, double x, const char *othe
     else fprintf(out, "%s%s", before, otherwise);
 }
 
-plim_status plim__history_add(plim__history *h, const plim_train_facts *f, plim_error *err)
+plim_status plim__history_add(plim__history *h, const plim_train_facts *f, const plim_validation_facts *v, plim_error *err)
 {
     if (!h->out) return PLIM_OK;
     const char *const comma = h->json ? "" : ",", *const none = h->json ? "null" : "";
@@ -65,6 +65,8 @@ plim_status plim__history_add(plim__history *h, const plim_train_facts *f, plim_
     put_number(h->out, h->json ? ", \"accuracy\": " : comma, f->accuracy, none);
     put_number(h->out, h->json ? ", \"rate\": " : comma, f->rate, none);
     put_number(h->out, h->json ? ", \"seconds\": " : comma, f->seconds, none);
+    put_number(h->out, h->json ? ", \"validation_loss\": " : comma, v ? v->loss : NAN, none);
+    put_number(h->out, h->json ? ", \"validation_accuracy\": " : comma, v ? v->accuracy : NAN, none);
     fputs(h->json ? "}\n" : "\n", h->out);
     return fflush(h->out) ? fail(err, "file") : PLIM_OK;
 }

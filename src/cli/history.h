@@ -13,7 +13,8 @@ typedef struct plim__history {
 
 /** Starts the file. With `after` > 0 an earlier one is continued: lines of later steps are dropped. */
 plim_status plim__history_open(plim__history *h, const char *path, uint64_t after, plim_error *err);
-plim_status plim__history_add(plim__history *h, const plim_train_facts *f, plim_error *err);
+/** @param v  of after this step; NULL: there was no validation */
+plim_status plim__history_add(plim__history *h, const plim_train_facts *f, const plim_validation_facts *v, plim_error *err);
 /** @return an error where something could not be written */
 plim_status plim__history_close(plim__history *h, plim_error *err);
 

@@ -13,11 +13,16 @@
 
 #define DEFAULT_SAVE_SECONDS 600
 
+typedef struct validated {
+    uint64_t step, epoch;
+    plim_validation_facts facts;
+} validated;
+
 typedef struct job {
     const char *path;
-    plim__cli_bindings data;
+    plim__cli_bindings data, validate;
     plim__cli_dims dims;
-    const char *target, *loss, *optimizer, *schedule_name, *weights, *initial, *out, *checkpoint, *history_path;
+    const char *target, *validate_target, *loss, *optimizer, *schedule_name, *weights, *initial, *out, *checkpoint, *history_path;
     double rate;
     uint32_t batch, epochs, steps, seed, every;
     bool in_order, resume, pin, schedule;
@@ -26,6 +31,8 @@ typedef struct job {
     plim__history history;
     double *losses; /* of the steps of this run */
     uint32_t n_losses, cap_losses;
+    validated *validated; /* one for each validation of this run */
+    uint32_t n_validated, cap_validated;
     bool terminal;
     double next_line; /* seconds of the run at which to draw again */
 } job;
@@ -39,40 +46,69 @@ static void format_time(char *buf, size_t size, double seconds)
     else snprintf(buf, size, "%lu:%02lu:%02lu", s / 3600, s / 60 % 60, s % 60);
 }
 
+static void format_validation(char *buf, size_t size, const plim_validation_facts *v)
+{
+    const int n = snprintf(buf, size, "  validation %.5g", v->loss);
+    if (isfinite(v->accuracy)) snprintf(buf + n, size - (size_t)n, ", %.3f", v->accuracy);
+}
+
 /* One line that is drawn over and over: where it stands, how fast, how long still, and what memory the kernel counts. */
 static void draw(job *j, const plim_train_facts *f, double seconds, uint64_t first)
 {
     if (!j->terminal || (seconds < j->next_line && f->step < f->steps)) return;
     j->next_line = seconds + 0.2;
-    char left[24], memory[32], accuracy[32] = "";
+    char left[24], memory[32], accuracy[32] = "", validation[64] = "";
     uint64_t now = 0, peak = 0;
     const double per_step = seconds / (double)(f->step - first);
     plim_resident_read(&now, &peak, NULL);
     format_time(left, sizeof left, per_step * (double)(f->steps - f->step));
     plim_bytes_format(memory, sizeof memory, now);
     if (isfinite(f->accuracy)) snprintf(accuracy, sizeof accuracy, "  accuracy %.3f", f->accuracy);
-    fprintf(stderr, "\rstep %llu of %llu, epoch %llu  loss %.5g%s  %.3g samples/s  %s left  %s\033[K", (unsigned long long)f->step,
-            (unsigned long long)f->steps, (unsigned long long)f->epoch, f->loss, accuracy,
+    if (j->n_validated) format_validation(validation, sizeof validation, &j->validated[j->n_validated - 1].facts);
+    fprintf(stderr, "\rstep %llu of %llu, epoch %llu  loss %.5g%s%s  %.3g samples/s  %s left  %s\033[K", (unsigned long long)f->step,
+            (unsigned long long)f->steps, (unsigned long long)f->epoch, f->loss, accuracy, validation,
             (double)f->samples / (double)f->step / per_step, left, memory);
     fflush(stderr);
 }
 
 /* ------------------------------------------------------------------------------------------------------ steps */
 
+/* Room for one more in a list of this run. */
+static plim_status grow(void **list, uint32_t n, uint32_t *cap, size_t size, plim_error *err)
+{
+    if (n < *cap) return PLIM_OK;
+    const uint32_t more = *cap ? 2 * *cap : 256;
+    void *larger = realloc(*list, more * size);
+    if (!larger) {
+        err->code = PLIM_E_NOMEM;
+        snprintf(err->message, sizeof err->message, "no memory for the list of losses");
+        return err->code;
+    }
+    *list = larger;
+    *cap = more;
+    return PLIM_OK;
+}
+
 static plim_status note_loss(job *j, double loss, plim_error *err)
 {
-    if (j->n_losses == j->cap_losses) {
-        const uint32_t cap = j->cap_losses ? 2 * j->cap_losses : 256;
-        double *more = realloc(j->losses, cap * sizeof *more);
-        if (!more) {
-            err->code = PLIM_E_NOMEM;
-            snprintf(err->message, sizeof err->message, "no memory for the list of losses");
-            return err->code;
-        }
-        j->losses = more;
-        j->cap_losses = cap;
-    }
-    j->losses[j->n_losses++] = loss;
+    const plim_status status = grow((void **)&j->losses, j->n_losses, &j->cap_losses, sizeof *j->losses, err);
+    if (status == PLIM_OK) j->losses[j->n_losses++] = loss;
+    return status;
+}
+
+/* After every epoch, and at the end. @param out  NULL where it is not time */
+static plim_status validate(job *j, const plim_train_facts *f, const plim_validation_facts **out, plim_error *err)
+{
+    *out = NULL;
+    if (!j->validate.n || (!f->epoch_ends && f->step < f->steps)) return PLIM_OK;
+    plim_status status = grow((void **)&j->validated, j->n_validated, &j->cap_validated, sizeof *j->validated, err);
+    if (status != PLIM_OK) return status;
+    validated *v = &j->validated[j->n_validated];
+    *v = (validated){.step = f->step, .epoch = f->epoch};
+    status = plim_trainer_validate(j->trainer, &v->facts, err);
+    if (status != PLIM_OK) return status;
+    j->n_validated++;
+    *out = &v->facts;
     return PLIM_OK;
 }
 
@@ -84,21 +120,33 @@ static bool time_to_save(const job *j, const plim_train_facts *f, double seconds
     return true;
 }
 
+/* Once: nobody should wonder where samples went. */
+static void tell_left_out(const job *j, const plim_train_facts *f)
+{
+    const unsigned long long left = f->left_out, all = left + f->epoch_samples;
+    if (left == 0) return;
+    fprintf(stderr, "plimsoll: %llu of %llu samples are left out of every epoch, for the batch does not divide them%s\n", left, all,
+            j->in_order ? ": the last ones" : "; others each time");
+}
+
 static plim_status train(job *j, plim__cli_shared *shared, plim_error *err)
 {
     plim_train_facts f;
     double seconds = 0, saved = 0;
     plim_trainer_facts(j->trainer, &f, NULL);
     const uint64_t first = f.step;
+    if (!shared->quiet) tell_left_out(j, &f);
     plim_status status = j->initial ? plim_trainer_save(j->trainer, j->initial, err) : PLIM_OK;
     if (status == PLIM_OK) status = j->history_path ? plim__history_open(&j->history, j->history_path, first, err) : PLIM_OK;
     while (status == PLIM_OK && f.step < f.steps) {
         status = plim_trainer_step(j->trainer, &f, err);
         if (status != PLIM_OK) break;
+        const plim_validation_facts *validation;
         seconds += f.seconds;
+        status = validate(j, &f, &validation, err);
         draw(j, &f, seconds, first);
-        status = shared->json ? note_loss(j, f.loss, err) : PLIM_OK;
-        if (status == PLIM_OK) status = plim__history_add(&j->history, &f, err);
+        if (status == PLIM_OK && shared->json) status = note_loss(j, f.loss, err);
+        if (status == PLIM_OK) status = plim__history_add(&j->history, &f, validation, err);
         if (status == PLIM_OK && time_to_save(j, &f, seconds, &saved)) status = plim_trainer_checkpoint(j->trainer, j->checkpoint, err);
     }
     if (j->terminal && j->next_line > 0) fputs("\r\033[K", stderr);
@@ -115,6 +163,28 @@ static void emit_losses(plim__emit *e, const job *j)
     if (!json) return;
     plim__json_short_list(json, "loss");
     for (uint32_t i = 0; i < j->n_losses; i++) plim__json_number(json, NULL, j->losses[i]);
+    plim__json_end(json);
+}
+
+static void emit_validations(plim__emit *e, const job *j)
+{
+    if (!j->n_validated) return;
+    const plim_validation_facts *last = &j->validated[j->n_validated - 1].facts;
+    plim__emit_count(e, "validation_samples", NULL, last->samples);
+    plim__emit_number(e, "validation_loss", "validation loss", "%.6g", last->loss);
+    plim__emit_number(e, "validation_accuracy", "validation accuracy", "%.4f", last->accuracy);
+    plim__emit_number(e, "validation_seconds", "last validation", "%.3f s", last->seconds);
+    plim__json *json = plim__emit_json(e);
+    if (!json) return;
+    plim__json_list(json, "validation");
+    for (uint32_t i = 0; i < j->n_validated; i++) {
+        plim__json_short_object(json, NULL);
+        plim__json_uint(json, "step", j->validated[i].step);
+        plim__json_uint(json, "epoch", j->validated[i].epoch);
+        plim__json_number(json, "loss", j->validated[i].facts.loss);
+        plim__json_number(json, "accuracy", j->validated[i].facts.accuracy);
+        plim__json_end(json);
+    }
     plim__json_end(json);
 }
 
@@ -136,8 +206,10 @@ static void report(const job *j, const plim__cli_shared *shared, double seconds)
         plim_trainer_facts(j->trainer, &last, NULL);
         plim_resident_read(&now, &peak, NULL);
         plim__emit_count(&e, "steps", "steps", last.step);
+        plim__emit_count(&e, "left_out", NULL, last.left_out);
         plim__emit_number(&e, "last_loss", "loss", "%.6g", last.loss);
         plim__emit_number(&e, "accuracy", "accuracy", "%.4f", last.accuracy);
+        emit_validations(&e, j);
         plim__emit_number(&e, "seconds", "took", "%.2f s", seconds);
         plim__emit_number(&e, "step_seconds", "last step", "%.4f s", last.seconds);
         plim__emit_bytes(&e, "peak_rss_bytes", "peak that the kernel saw", peak);
@@ -177,6 +249,7 @@ static int run_job(job *j, plim__cli_shared *shared)
     }
     plim_trainer_free(&j->trainer);
     free(j->losses);
+    free(j->validated);
     return code;
 }
 
@@ -186,7 +259,9 @@ static void fill_options(job *j, const plim__cli_shared *shared)
         .model = {.batch = j->batch, .dim = j->dims.item, .n_dims = j->dims.n, .optimizer = j->optimizer ? j->optimizer : "adam", .loss = j->loss,
                   .weights = j->weights,
                   .narrow = shared->allow & PLIM__ALLOW_F16 ? "f16" : shared->allow & PLIM__ALLOW_BF16 ? "bf16" : NULL},
-        .input = j->data.item, .n_inputs = j->data.n, .target = {.name = "target", .path = j->target}, .epochs = j->epochs, .steps = j->steps,
+        .input = j->data.item, .n_inputs = j->data.n, .target = {.name = "target", .path = j->target},
+        .validate = j->validate.item, .n_validate = j->validate.n, .validate_target = {.name = "target", .path = j->validate_target},
+        .epochs = j->epochs, .steps = j->steps,
         .rate = j->rate, .schedule = j->schedule_name, .seed = j->seed, .in_order = j->in_order,
         .resume = j->resume && access(j->checkpoint, F_OK) == 0 ? j->checkpoint : NULL,
     };
@@ -196,6 +271,7 @@ static const char *contradiction(const job *j, const plim__cli_shared *shared)
 {
     if (j->data.n == 0) return "training needs data: --data X.npy";
     if (!j->target) return "training needs a target: --target Y.npy";
+    if ((j->validate.n > 0) != (j->validate_target != NULL)) return "validation needs both: --validate X.npy and --validate-target Y.npy";
     if (j->epochs && j->steps) return "--epochs and --steps exclude each other";
     if (j->resume && !j->checkpoint) return "--resume goes with --checkpoint FILE";
     if (j->every && !j->checkpoint) return "--checkpoint-every goes with --checkpoint FILE";
@@ -210,6 +286,9 @@ int plim_cli_train(int argc, char **argv)
         {.name = "data", .kind = PLIM__CLI_IS_CALL, .to = &j.data, .value = "[NAME=]FILE", .take = plim__cli_take_binding,
          .help = "an input, the first unless named; its first dimension counts samples"},
         {.name = "target", .kind = PLIM__CLI_IS_TEXT, .to = &j.target, .value = "FILE", .help = "what the model's first output should be"},
+        {.name = "validate", .kind = PLIM__CLI_IS_CALL, .to = &j.validate, .value = "[NAME=]FILE", .take = plim__cli_take_binding,
+         .help = "other samples, all of which the model is measured on after every epoch"},
+        {.name = "validate-target", .kind = PLIM__CLI_IS_TEXT, .to = &j.validate_target, .value = "FILE", .help = "and their targets"},
         {.name = "loss", .kind = PLIM__CLI_IS_TEXT, .to = &j.loss, .value = "LOSS",
          .help = "mse (unless given), mae, bce, ce, sparse-ce; bce-logits, ce-logits, ..."},
         {.name = "optimizer", .kind = PLIM__CLI_IS_TEXT, .to = &j.optimizer, .value = "NAME",
@@ -217,7 +296,8 @@ int plim_cli_train(int argc, char **argv)
         {.name = "lr", .kind = PLIM__CLI_IS_SECONDS, .to = &j.rate, .value = "RATE", .help = "of learning; 0.001, for sgd and momentum 0.01"},
         {.name = "lr-schedule", .kind = PLIM__CLI_IS_TEXT, .to = &j.schedule_name, .value = "S",
          .help = "constant, linear, cosine, cosine:WARMUP, step:EVERY:FACTOR"},
-        {.name = "batch", .kind = PLIM__CLI_IS_COUNT, .to = &j.batch, .value = "N", .help = "samples per step; as the model says unless given, or 1"},
+        {.name = "batch", .kind = PLIM__CLI_IS_COUNT, .to = &j.batch, .value = "N",
+         .help = "samples per step; as the model says unless given, or 1. Samples that fill none are left out of an epoch"},
         {.name = "epochs", .kind = PLIM__CLI_IS_COUNT, .to = &j.epochs, .value = "N", .help = "how often to go through the data; 1"},
         {.name = "steps", .kind = PLIM__CLI_IS_COUNT, .to = &j.steps, .value = "N", .help = "how many steps, instead of epochs"},
         {.name = "seed", .kind = PLIM__CLI_IS_COUNT, .to = &j.seed, .value = "N", .help = "of new weights, the order of samples, dropout"},

@@ -188,6 +188,12 @@ plim_status plim__model_train(plim__train_graph *out, plim__model *m, const plim
     return add_other_updates(m, err);
 }
 
+plim_status plim__model_measure(plim__train_graph *out, plim__model *m, const plim__training *how, plim_error *err)
+{
+    *out = (plim__train_graph){.rate = PLIM__NONE, .step = PLIM__NONE, .accuracy = PLIM__NONE};
+    return add_loss(out, m, how, err);
+}
+
 void plim__train_graph_free(plim__train_graph *t, const plim__model *m)
 {
     plim__free(&m->graph->alloc, t->trained);

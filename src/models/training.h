@@ -36,6 +36,8 @@ plim_status plim__loss_named(plim__loss *out, const char *name, plim_error *err)
 /** Makes the model, read with options.training, a training step over its first output. Every trainable parameter on which the loss depends is updated:
  *  its new value and the optimizer's take the places of the old ones (plim__graph_state), as do running statistics. */
 plim_status plim__model_train(plim__train_graph *out, plim__model *m, const plim__training *how, plim_error *err);
+/** Makes the model, read for inference, one that is compared with a target: only target, loss and accuracy of *out are set, the rest is PLIM__NONE. */
+plim_status plim__model_measure(plim__train_graph *out, plim__model *m, const plim__training *how, plim_error *err);
 void plim__train_graph_free(plim__train_graph *t, const plim__model *m);
 
 #endif

@@ -1,5 +1,7 @@
 #include "models/weight_form.h"
 
+#include <string.h>
+
 static int64_t blocks(int64_t n) { return (n + PLIM__BLOCK - 1) / PLIM__BLOCK; }
 
 plim_shape plim__form_shape(const plim__weight_form *f)
@@ -9,6 +11,12 @@ plim_shape plim__form_shape(const plim__weight_form *f)
     if (f->kind == PLIM__FORM_BLOCKED) return (plim_shape){6, {blocks(o), blocks(c), rows, cols, PLIM__BLOCK, PLIM__BLOCK}};
     if (f->kind == PLIM__FORM_FIRST) return (plim_shape){5, {blocks(o), c, rows, cols, PLIM__BLOCK}};
     return (plim_shape){4, {blocks(o), rows, cols, PLIM__BLOCK}};
+}
+
+bool plim__form_equal(const plim__weight_form *a, const plim__weight_form *b)
+{
+    if (a->kind != b->kind) return false;
+    return a->kind == PLIM__FORM_PLAIN || (plim__shape_equal(&a->plain, &b->plain) && memcmp(a->dim, b->dim, sizeof a->dim) == 0);
 }
 
 static uint64_t place_of(const plim__weight_form *f, const int64_t at[4])

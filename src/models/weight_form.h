@@ -22,6 +22,7 @@ typedef struct plim__weight_form {
 
 /** The shape in memory. Outputs and channels are filled up to whole blocks: with zeros. */
 plim_shape plim__form_shape(const plim__weight_form *f);
+bool plim__form_equal(const plim__weight_form *a, const plim__weight_form *b);
 /** Where elements [first, first + n) of the file's order go: place[i] is the index in memory of element first + i. */
 void plim__form_places(const plim__weight_form *f, uint64_t first, uint64_t n, uint64_t *place);
 

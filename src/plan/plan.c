@@ -155,7 +155,7 @@ static uint64_t table_bytes(const plim_plan *plan, uint64_t nodes, uint64_t valu
 }
 
 /* Of the plan that is there; of the program run uncut, before there is one. */
-static uint64_t tables_of(const plim_plan *plan)
+uint64_t plim__plan_tables(const plim_plan *plan)
 {
     const plim_graph *g = plan->graph;
     uint64_t bytes = 0, operands = 0, axes = 0;
@@ -171,7 +171,7 @@ static uint64_t tables_of(const plim_plan *plan)
 
 static void set_extras(plim_plan *plan)
 {
-    plan->facts.extras_bytes = EXTRAS_FIXED + (plan->thorough ? EXTRAS_MODEL : 0) + (plan->threads + 4) * EXTRAS_PER_THREAD + tables_of(plan);
+    plan->facts.extras_bytes = EXTRAS_FIXED + (plan->thorough ? EXTRAS_MODEL : 0) + (plan->threads + 4) * EXTRAS_PER_THREAD + plim__plan_tables(plan);
 }
 
 /* Starts what a run would start, so that its memory is in the baseline and not a surprise. */

@@ -245,6 +245,8 @@ plim_status plim__plan_new_thorough(plim_plan **out, const plim_graph *g, const 
 /** As plim__plan_new, by another preference (NULL: the fastest) and over every set of loops. */
 plim_status plim__plan_new_by(plim_plan **out, const plim_graph *g, const plim_settings *set, const plim__os *os,
                               const plim__preference *prefer, plim_error *err);
+/** Bytes of the plan's tables and the runner's, as they are counted among the extras: for who has several plans at once. */
+uint64_t plim__plan_tables(const plim_plan *plan);
 void plim__plan_drop(plim_plan *plan);
 plim_status plim__plan_check(const plim_plan *plan, plim_error *err); /* check.c */
 plim_status plim__plan_explain(plim_plan *plan, plim_error *err);    /* explain.c */

@@ -3,10 +3,9 @@
  *     weights              under their own names
  *     "optimizer.0/NAME"   what the optimizer keeps for the weight NAME, and "optimizer.1/NAME"
  *
- * Beside the step the metadata holds what the bits of a result depend on: seed, batch, budget and what the process had beside it, threads. So a checkpoint
+ * Beside the step the metadata holds what the bits of a result depend on: seed, batch, budgets and what the process had beside them, threads. So a checkpoint
  * can be resumed bit for bit, and a training that is resumed otherwise can be told. */
 #include "formats/safetensors_write.h"
-#include "models/param_init.h"
 #include "models/weights.h"
 #include "run/parameters.h"
 #include "run/run.h"
@@ -80,7 +79,7 @@ static plim_status read_entry(void *ctx, uint32_t index, uint64_t offset, void *
 
 /* ------------------------------------------------------------------------------------------------------ metadata */
 
-enum { FACTS = 8 };
+enum { FACTS = 10 };
 
 typedef struct fact {
     const char *key;
@@ -97,9 +96,11 @@ static void facts_of(const plim_trainer *t, fact f[FACTS])
         {"plimsoll.batch", (uint64_t)t->model->batch, true},
         {"plimsoll.samples", t->order.n, true},
         {"plimsoll.in_order", t->order.in_order, true},
-        {"plimsoll.budget", plan->budget_bytes, false},
+        {"plimsoll.memory", plan->budget_bytes, false},
+        {"plimsoll.budget", t->planned_in, false},
         {"plimsoll.baseline", plan->baseline_bytes, false},
         {"plimsoll.threads", t->plan->threads, false},
+        {"plimsoll.validation_baseline", t->validation.baseline, false},
     };
     memcpy(f, all, sizeof all);
 }
@@ -141,8 +142,9 @@ static plim_status check_facts(const plim_trainer *t, const plim__safetensors *f
     PLIM_TRY(fact_in(f, now[0].key, step, err));
     for (uint32_t i = 1; i < FACTS; i++) {
         uint64_t was = 0;
+        if (!now[i].must) continue;
         PLIM_TRY(fact_in(f, now[i].key, &was, err));
-        if (now[i].must && was != now[i].value)
+        if (was != now[i].value)
             return plim__array_fail(err, PLIM_E_INVALID, f->path, 0, "a checkpoint of another training: its %s is %" PRIu64 ", here it is %" PRIu64,
                                     now[i].key + strlen("plimsoll."), was, now[i].value);
     }
@@ -188,20 +190,22 @@ static plim_status load_list(plim_trainer *t, const list *l, const plim__safeten
     return status;
 }
 
-/* A plan follows from budget, baseline and threads, and the bits of a sum from the plan. */
-plim_status plim__checkpoint_settings(plim_settings *set, const char *path, plim_error *err)
+/* Plans follow from budget, baseline and threads, and the bits of a sum from the plan. */
+plim_status plim__checkpoint_settings(plim_settings *set, plim__planned_before *before, const char *path, plim_error *err)
 {
+    static const char *const key[] = {"plimsoll.memory", "plimsoll.budget", "plimsoll.baseline", "plimsoll.threads", "plimsoll.validation_baseline"};
+    enum { MEMORY, BUDGET, BASELINE, THREADS, VALIDATION, KEYS };
     plim__safetensors f;
-    uint64_t budget = 0, baseline = 0, threads = 0;
+    uint64_t was[KEYS];
     PLIM_TRY(plim__safetensors_open(&f, &plim__os_linux, path, plim__alloc_from(set), err));
-    plim_status status = fact_in(&f, "plimsoll.budget", &budget, err);
-    if (status == PLIM_OK) status = fact_in(&f, "plimsoll.baseline", &baseline, err);
-    if (status == PLIM_OK) status = fact_in(&f, "plimsoll.threads", &threads, err);
+    plim_status status = PLIM_OK;
+    for (uint32_t i = 0; i < KEYS && status == PLIM_OK; i++) status = fact_in(&f, key[i], &was[i], err);
     plim__safetensors_free(&f);
     if (status != PLIM_OK) return status;
-    if (!set->memory) set->memory = budget;
-    if (!set->baseline) set->baseline = baseline;
-    if (!set->threads && threads <= UINT32_MAX) set->threads = (uint32_t)threads;
+    if (!set->memory) set->memory = was[MEMORY];
+    if (!set->baseline) set->baseline = was[BASELINE];
+    if (!set->threads && was[THREADS] <= UINT32_MAX) set->threads = (uint32_t)was[THREADS];
+    if (set->memory == was[MEMORY]) *before = (plim__planned_before){.memory = was[BUDGET], .validation_baseline = was[VALIDATION]};
     return PLIM_OK;
 }
 
@@ -222,31 +226,12 @@ plim_status plim__trainer_resume(plim_trainer *t, const char *path, plim_error *
 
 /* --------------------------------------------------------------------------------------------------------- weights */
 
-typedef struct weights {
-    plim_plan *plan;
-    const plim__model *model;
-    plim__parameter_view view;
-    plim__param_filler filler; /* for what is not trained, and so still where it was */
-} weights;
-
-static plim_status read_weight(void *ctx, uint32_t index, uint64_t offset, void *bytes, uint64_t n, plim_error *err)
-{
-    weights *w = ctx;
-    const uint32_t value = w->model->param[index].value;
-    if (w->view.value != value) plim__parameter_view_close(&w->view);
-    if (w->view.value != value) w->view = (plim__parameter_view){.plan = w->plan, .value = value, .form = &w->model->param[index].form};
-    if (plim__parameter_is_placed(w->plan, value)) return plim__parameter_get(&w->view, offset, bytes, n, err);
-    const uint64_t element = plim_dtype_bytes(w->plan->graph->value[value].dtype);
-    return plim__param_fill(&w->filler, index, offset / element, bytes, n / element, err);
-}
-
 plim_status plim_trainer_save(plim_trainer *t, const char *path, plim_error *err)
 {
-    weights w = {.plan = t->plan, .model = t->model->model, .view = {.plan = t->plan, .value = PLIM__NONE}};
+    plim__parameters_now now;
     PLIM_FAIL_IF(!t->plan->run, err, PLIM_E_INVALID, "a step failed: there is nothing to save");
-    plim__param_filler_open(&w.filler, w.model, t->plan->os, t->seed);
-    const plim_status status = plim__model_save(w.model, t->plan->os, (plim__tensor_reader){&w, read_weight}, t->model_path, path, err);
-    plim__parameter_view_close(&w.view);
-    const plim_status closed = plim__param_filler_close(&w.filler, status == PLIM_OK ? err : NULL);
+    plim__parameters_now_open(&now, t->plan, t->model->model, t->seed, false);
+    const plim_status status = plim__model_save(t->model->model, t->plan->os, plim__parameters_now_reader(&now), t->model_path, path, err);
+    const plim_status closed = plim__parameters_now_close(&now, status == PLIM_OK ? err : NULL);
     return status == PLIM_OK ? closed : status;
 }

@@ -37,6 +37,17 @@ plim_status plim__dataset_open(plim__dataset *d, const plim__os *os, const plim_
     return status;
 }
 
+plim_status plim__dataset_open_pairs(plim__dataset *d, const plim__os *os, const plim_binding *in, uint32_t n, const plim_binding *target, const plim__alloc *a,
+                                     plim_error *err)
+{
+    plim_binding all[PLIM__MOST_INPUTS];
+    PLIM_FAIL_IF(n == 0 || n >= PLIM__MOST_INPUTS, err, PLIM_E_INVALID, "%u inputs of data", n);
+    PLIM_FAIL_IF(!target->path, err, PLIM_E_INVALID, "there is no target for '%.200s'", in->path);
+    memcpy(all, in, n * sizeof *all);
+    all[n] = *target;
+    return plim__dataset_open(d, os, all, n + 1, a, err);
+}
+
 void plim__dataset_free(plim__dataset *d, const plim__alloc *a)
 {
     for (uint32_t i = 0; i < d->n; i++) plim__free(a, d->path[i]);
@@ -103,6 +114,14 @@ plim_status plim__dataset_bind_inputs(const plim__dataset *d, plim__model *m, bo
     for (uint32_t k = 0; k < m->n_inputs; k++)
         PLIM_FAIL_IF(!bound[k], err, PLIM_E_INVALID, "input '%.60s' of the model has no data: give it as '%.60s=FILE'", m->input[k].name, m->input[k].name);
     return PLIM_OK;
+}
+
+plim_status plim__dataset_bind_pairs(const plim__dataset *d, plim__model *m, uint32_t target, bool picked, plim_error *err)
+{
+    plim__dataset inputs = *d;
+    inputs.n--;
+    PLIM_TRY(plim__dataset_bind_inputs(&inputs, m, picked, err));
+    return plim__dataset_bind(d, inputs.n, m->graph, target, "the target", picked, err);
 }
 
 /* ------------------------------------------------------------------------------------------------------- order */

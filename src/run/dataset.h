@@ -19,6 +19,9 @@ typedef struct plim__dataset {
 
 /** Looks at the files' headers. All have as many samples; compressed members of archives are refused. */
 plim_status plim__dataset_open(plim__dataset *d, const plim__os *os, const plim_binding *in, uint32_t n, const plim__alloc *a, plim_error *err);
+/** The same for inputs and a target, which comes last. */
+plim_status plim__dataset_open_pairs(plim__dataset *d, const plim__os *os, const plim_binding *in, uint32_t n, const plim_binding *target, const plim__alloc *a,
+                                     plim_error *err);
 void plim__dataset_free(plim__dataset *d, const plim__alloc *a);
 
 /** Binds file i to the input `value` of a graph: the whole array, or, with `picked`, as many rows of it as the value has, picked for each run. Checks dtype and
@@ -26,6 +29,8 @@ void plim__dataset_free(plim__dataset *d, const plim__alloc *a);
 plim_status plim__dataset_bind(const plim__dataset *d, uint32_t i, plim_graph *g, uint32_t value, const char *what, bool picked, plim_error *err);
 /** Binds every input of a model: by name, or the only one. */
 plim_status plim__dataset_bind_inputs(const plim__dataset *d, plim__model *m, bool picked, plim_error *err);
+/** Binds inputs and target of plim__dataset_open_pairs. @param target  value */
+plim_status plim__dataset_bind_pairs(const plim__dataset *d, plim__model *m, uint32_t target, bool picked, plim_error *err);
 
 /** A walk through n samples, again and again, each time in another order that a seed gives: nothing is stored. */
 typedef struct plim__sample_order {

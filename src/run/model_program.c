@@ -93,19 +93,32 @@ static plim_status add_bound_results(plim__model *m, const plim__model_types *ty
     return PLIM_OK;
 }
 
+static plim_status take_names(plim_model *m, plim__training *t, const plim_model_options *how, const plim__model_types *types, plim_error *err)
+{
+    const char *loss = how->loss ? how->loss : "mse";
+    if (!m->training && !types->measured) return PLIM_OK;
+    PLIM_TRY(plim__loss_named(&t->loss, loss, err));
+    snprintf(m->loss, sizeof m->loss, "%s", loss);
+    if (!m->training) return PLIM_OK;
+    PLIM_TRY(plim__optimizer_named(&t->optimizer, how->optimizer, err));
+    snprintf(m->optimizer, sizeof m->optimizer, "%.*s", (int)strcspn(how->optimizer, ":"), how->optimizer);
+    return PLIM_OK;
+}
+
+static plim_status add_ends(plim_model *m, const plim__training *t, const plim__model_types *types, plim_error *err)
+{
+    if (m->training) return plim__model_train(&m->train, m->model, t, err);
+    if (types->measured) return plim__model_measure(&m->train, m->model, t, err);
+    return types->outputs_given ? add_bound_results(m->model, types, err) : add_results(m->model, err);
+}
+
 static plim_status build(plim_model *m, const char *path, const plim_model_options *how, const plim__model_types *types, plim_error *err)
 {
     plim__training training = {.target_typed = types->target_given, .target_dtype = types->target};
     PLIM_FAIL_IF(how->batch < 0, err, PLIM_E_INVALID, "a batch of %lld", (long long)how->batch);
-    PLIM_FAIL_IF(how->loss && !how->optimizer, err, PLIM_E_INVALID, "a loss without an optimizer: nothing is trained");
+    PLIM_FAIL_IF(how->loss && !how->optimizer && !types->measured, err, PLIM_E_INVALID, "a loss without an optimizer: nothing is trained");
     m->training = how->optimizer;
-    if (m->training) { /* names first: a file that takes long to read is not read for nothing */
-        const char *loss = how->loss ? how->loss : "mse";
-        PLIM_TRY(plim__optimizer_named(&training.optimizer, how->optimizer, err));
-        PLIM_TRY(plim__loss_named(&training.loss, loss, err));
-        snprintf(m->optimizer, sizeof m->optimizer, "%.*s", (int)strcspn(how->optimizer, ":"), how->optimizer);
-        snprintf(m->loss, sizeof m->loss, "%s", loss);
-    }
+    PLIM_TRY(take_names(m, &training, how, types, err)); /* first: a file that takes long to read is not read for nothing */
     plim_dtype narrow = PLIM_F32;
     PLIM_FAIL_IF(how->narrow && !how->optimizer, err, PLIM_E_INVALID, "nothing is kept for a backward pass in inference: '%.20s' is for training", how->narrow);
     if (how->narrow) PLIM_TRY(plim__narrow_named(&narrow, how->narrow, err));
@@ -113,8 +126,7 @@ static plim_status build(plim_model *m, const char *path, const plim_model_optio
     if (how->weights) PLIM_TRY(plim__weights_bind(m->model, &plim__os_linux, how->weights, NULL, err));
     PLIM_TRY(plim__model_block(m->model, m->training, err));
     m->batch = batch_of(m->model);
-    PLIM_TRY(m->training ? plim__model_train(&m->train, m->model, &training, err)
-                         : types->outputs_given ? add_bound_results(m->model, types, err) : add_results(m->model, err));
+    PLIM_TRY(add_ends(m, &training, types, err));
     name_values(m);
     return how->narrow ? plim__model_narrow(&m->narrowed, m->model, &m->train, narrow, err) : PLIM_OK;
 }

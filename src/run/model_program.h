@@ -8,7 +8,7 @@ struct plim_model {
     plim__alloc alloc;
     plim__model *model;
     bool training;
-    plim__train_graph train; /* zero in inference */
+    plim__train_graph train; /* zero in inference, but for what is measured */
     plim__narrowed narrowed;
     char optimizer[16], loss[24];
     int64_t batch; /* 0: no input counts samples */
@@ -20,6 +20,7 @@ typedef struct plim__model_types {
     uint32_t n_inputs;
     bool target_given;
     plim_dtype target;
+    bool measured;                /* inference whose results are how far the first output is from the target, and nothing else */
     bool outputs_given;           /* inference: results are those of `output`, all in memory where there is none; else all, to files not known yet */
     const plim_binding *output;
     uint32_t n_outputs;

@@ -2,7 +2,6 @@
  * the arena, else in a buffer of its size, from which it goes to its file. */
 #include "run/parameters.h"
 #include "core/size.h"
-#include "models/param_init.h"
 #include "run/pass_run.h"
 #include "run/run.h"
 
@@ -20,11 +19,11 @@ bool plim__parameter_is_placed(const plim_plan *plan, uint32_t value)
 
 /* The memory of an input that is held; else some of the arena, which is free between runs but for what is held. Where it has no room in one piece, there is
  * a buffer, which the plan has not counted. @param own  whether it is that */
-static plim_status take_memory(plim_plan *plan, uint32_t value, char **memory, bool *own, plim_error *err)
+static plim_status take_memory(plim_plan *plan, uint32_t value, bool apart, char **memory, bool *own, plim_error *err)
 {
     const uint64_t bytes = plan->graph->value[value].bytes;
     *own = false;
-    *memory = plan->held[value] ? (char *)(uintptr_t)plim__run_result(plan, value) : plim__run_spare(plan, bytes);
+    *memory = plan->held[value] ? (char *)(uintptr_t)plim__run_result(plan, value) : apart ? NULL : plim__run_spare(plan, bytes);
     if (*memory) return PLIM_OK;
     *own = true;
     *memory = plim__new(&plan->alloc, bytes, 1, err);
@@ -49,7 +48,7 @@ plim_status plim__parameter_put(plim_plan *plan, uint32_t value, const plim__wei
     plim_status status = piece && place ? PLIM_OK : PLIM_E_NOMEM;
     if (status == PLIM_OK && !plain) {
         status = plim_shape_count(&count, &form->plain, err);
-        if (status == PLIM_OK) status = take_memory(plan, value, &memory, &own, err);
+        if (status == PLIM_OK) status = take_memory(plan, value, false, &memory, &own, err);
         if (status == PLIM_OK) memset(memory, 0, v->bytes);
     }
     for (uint64_t at = 0; at < count && status == PLIM_OK; at += PIECE) {
@@ -88,7 +87,7 @@ plim_status plim__parameter_get(plim__parameter_view *view, uint64_t offset, voi
     plim_plan *plan = view->plan;
     if (view->form->kind == PLIM__FORM_PLAIN) return plim__run_get(plan, view->value, offset, bytes, n, err);
     if (!view->memory) {
-        PLIM_TRY(take_memory(plan, view->value, &view->memory, &view->own, err));
+        PLIM_TRY(take_memory(plan, view->value, view->apart, &view->memory, &view->own, err));
         if (!plan->held[view->value]) PLIM_TRY(plim__run_get(plan, view->value, 0, view->memory, plan->graph->value[view->value].bytes, err));
     }
     uint64_t place[512];
@@ -106,6 +105,35 @@ void plim__parameter_view_close(plim__parameter_view *view)
     view->memory = NULL;
     view->own = false;
 }
+
+void plim__parameters_now_open(plim__parameters_now *p, plim_plan *plan, const plim__model *m, uint64_t seed, bool apart)
+{
+    *p = (plim__parameters_now){.model = m, .view = {.plan = plan, .value = PLIM__NONE, .apart = apart}};
+    plim__param_filler_open(&p->filler, m, plan->os, seed);
+}
+
+plim_status plim__parameters_now_close(plim__parameters_now *p, plim_error *err)
+{
+    plim__parameter_view_close(&p->view);
+    return plim__param_filler_close(&p->filler, err);
+}
+
+static plim_status read_now(void *ctx, uint32_t index, uint64_t offset, void *bytes, uint64_t n, plim_error *err)
+{
+    plim__parameters_now *p = ctx;
+    plim_plan *plan = p->view.plan;
+    const uint32_t value = p->model->param[index].value;
+    if (p->view.value != value) {
+        plim__parameter_view_close(&p->view);
+        p->view.value = value;
+        p->view.form = &p->model->param[index].form;
+    }
+    if (plim__parameter_is_placed(plan, value)) return plim__parameter_get(&p->view, offset, bytes, n, err);
+    const uint64_t element = plim_dtype_bytes(plan->graph->value[value].dtype);
+    return plim__param_fill(&p->filler, index, offset / element, bytes, n / element, err);
+}
+
+plim__tensor_reader plim__parameters_now_reader(plim__parameters_now *p) { return (plim__tensor_reader){p, read_now}; }
 
 plim_status plim__parameter_clear(plim_plan *plan, uint32_t value, plim_error *err)
 {

@@ -5,6 +5,7 @@
 
 #include "formats/tensor_reader.h"
 #include "models/model.h"
+#include "models/param_init.h"
 #include "plan/plan.h"
 
 /** Puts every parameter that the plan keeps in a place of its own there. Others are read from the model's file as they are needed. */
@@ -23,9 +24,24 @@ typedef struct plim__parameter_view {
     const plim__weight_form *form;
     char *memory; /* of the whole, where its form is another; NULL at first */
     bool own;     /* it is to be freed */
+    bool apart;   /* what the arena has to spare is in use: a buffer instead */
 } plim__parameter_view;
 
 plim_status plim__parameter_get(plim__parameter_view *view, uint64_t offset, void *bytes, uint64_t n, plim_error *err);
 void plim__parameter_view_close(plim__parameter_view *view);
+
+/** A model's parameters as they are now: from the places that a run has them in; those without one, which nobody changes, from where they came. */
+typedef struct plim__parameters_now {
+    const plim__model *model;
+    plim__parameter_view view; /* of the one that is being read */
+    plim__param_filler filler;
+} plim__parameters_now;
+
+/** @param apart  as in the view */
+void plim__parameters_now_open(plim__parameters_now *p, plim_plan *plan, const plim__model *m, uint64_t seed, bool apart);
+/** To be called after a failure, too. @return PLIM_E_CHANGED where the model's file changed while it was read */
+plim_status plim__parameters_now_close(plim__parameters_now *p, plim_error *err);
+/** Its index is the parameter's. */
+plim__tensor_reader plim__parameters_now_reader(plim__parameters_now *p);
 
 #endif

@@ -11,6 +11,7 @@ typedef struct plim__run {
     plim_plan *plan;
     void *arena;
     uint64_t arena_bytes;
+    bool borrowed;           /* the arena is the caller's */
     plim__io *io;
     plim__io_file *file;     /* one per plan file, open */
     plim__tempfile **temp;   /* one per plan file; NULL but for outputs */

@@ -160,7 +160,7 @@ static plim_status open_run(plim__run_state *run)
     const plim_plan *plan = run->plan;
     plim__alloc_trim(&plan->alloc); /* what planning took and let go of */
     PLIM_TRY(open_files(run));
-    if (plan->arena_bytes > 0) PLIM_TRY(plim__arena_map(&run->arena, plan->arena_bytes, plan->threads, run->err));
+    if (plan->arena_bytes > 0 && !run->borrowed) PLIM_TRY(plim__arena_map(&run->arena, plan->arena_bytes, plan->threads, run->err));
     run->arena_bytes = plan->arena_bytes;
     if (plan->set.pin && run->arena) PLIM_TRY(plim__arena_lock(run->arena, run->arena_bytes, run->err));
 #if PLIM_DEBUG >= 3
@@ -173,7 +173,9 @@ static plim_status open_run(plim__run_state *run)
     return PLIM_OK;
 }
 
-plim_status plim__run_open(plim_plan *plan, plim_error *err)
+plim_status plim__run_open(plim_plan *plan, plim_error *err) { return plim__run_open_in(plan, NULL, err); }
+
+plim_status plim__run_open_in(plim_plan *plan, void *arena, plim_error *err)
 {
     plim__run_drop(plan);
     plim__run_state *run = plim__new(&plan->alloc, 1, sizeof *run, err);
@@ -182,6 +184,8 @@ plim_status plim__run_open(plim_plan *plan, plim_error *err)
     run->plan = plan;
     run->err = err;
     run->bad_node = PLIM__NONE;
+    run->arena = arena;
+    run->borrowed = arena != NULL;
     run->started = plan->os->clock_ns(plan->os->self);
     for (uint32_t i = 0; i < plan->n_passes; i++) run->total_bytes += plan->pass[i].read_bytes + plan->pass[i].write_bytes;
 #if PLIM_DEBUG >= 2
@@ -258,7 +262,7 @@ void plim__run_drop(plim_plan *plan)
 {
     if (!plan->run) return;
     plim__run_close(plan, NULL);
-    plim__arena_unmap(plan->run->arena, plan->run->arena_bytes);
+    if (!plan->run->borrowed) plim__arena_unmap(plan->run->arena, plan->run->arena_bytes);
     plim__free(&plan->alloc, plan->run);
     plan->run = NULL;
 }

@@ -14,6 +14,9 @@ plim_status plim__run(plim_plan *plan, plim_run_facts *facts, plim_error *err);
 
 /** Opens files, maps and touches the arena. On failure nothing is left open. */
 plim_status plim__run_open(plim_plan *plan, plim_error *err);
+/** The same in memory of the caller's, so that several plans can take turns in one block. @param arena  plan->arena_bytes, aligned to PLIM__IO_ALIGN, good
+ *  until plim__run_drop; NULL: a block of its own */
+plim_status plim__run_open_in(plim_plan *plan, void *arena, plim_error *err);
 /** All passes once. After a failure only dropping is possible. */
 plim_status plim__run_go(plim_plan *plan, plim_error *err);
 /** Gives outputs their names, if no input has changed. */

@@ -6,14 +6,38 @@
 #include "run/model_program.h"
 #include "run/rate.h"
 
+/** The model over other samples, all of them, as it infers: a program of its own that runs between steps, in the part of the training's memory that no
+ *  step needs from one to the next. */
+typedef struct plim__validation {
+    plim__dataset data; /* the inputs, then the target */
+    plim_model *model;  /* NULL: there is none */
+    plim_plan *plan;    /* open while it runs only */
+    uint64_t baseline;  /* of its plan: everything else that is in memory while it runs */
+    uint64_t beside;    /* bytes that it takes in the process beside the arena, whether it runs or not */
+    uint64_t at;        /* where its arena begins in the one that both share */
+} plim__validation;
+
+/** What a checkpoint says of the plans that it was made with. Zeros: nothing. */
+typedef struct plim__planned_before {
+    uint64_t memory;              /* of the training's plan */
+    uint64_t validation_baseline; /* of the other one; 0: there was none */
+} plim__planned_before;
+
 struct plim_trainer {
     plim__alloc alloc;
     plim__dataset data; /* the inputs, then the target */
     plim_model *model;
     plim_plan *plan;    /* open */
+    uint64_t planned_in; /* the budget of `plan`: less than what there is where validation needs the rest */
+    plim__validation validation;
+    void *arena;        /* that training and validation share; NULL: there is no validation */
+    uint64_t arena_bytes;
     char *model_path;
     plim__sample_order order;
-    int64_t *row;       /* of the step under way: one per sample of a batch */
+    int64_t *row;       /* of the step under way: one per sample of a batch; NULL where batches are filled */
+    plim_batch_fill fill; /* NULL: rows of files */
+    void *fill_ctx;
+    plim_batch_part *part; /* what is filled: inputs, then the target */
     uint64_t seed;
     uint64_t step, steps, per_epoch; /* done, in all, in one epoch: samples that fill no batch are left out, others each time */
     double rate;
@@ -21,10 +45,19 @@ struct plim_trainer {
     plim_train_facts last;
 };
 
+/** A result that is a single number; NaN where there is none. */
+double plim__trainer_number(const plim_plan *plan, uint32_t value);
+
 /* ---- checkpoint.c */
-/** What a checkpoint's plan was made with, where `set` leaves it open. */
-plim_status plim__checkpoint_settings(plim_settings *set, const char *path, plim_error *err);
+/** What a checkpoint's plans were made with, where `set` leaves it open, and where `set` asks for the same. */
+plim_status plim__checkpoint_settings(plim_settings *set, plim__planned_before *before, const char *path, plim_error *err);
 /** Loads everything from a checkpoint of this training. */
 plim_status plim__trainer_resume(plim_trainer *t, const char *path, plim_error *err);
+
+/* ---- validation.c */
+/** Plans the training, and the validation where one is asked for, inside one budget. */
+plim_status plim__trainer_plan(plim_trainer *t, const char *path, const plim_train_options *how, const plim_settings *set,
+                               const plim__planned_before *before, plim_error *err);
+void plim__validation_free(plim__validation *v, const plim__alloc *a);
 
 #endif

@@ -49,6 +49,53 @@ expect_error 'a checkpoint of another training' 2 "its batch is 8, here it is 4"
 echo nonsense >bad.st
 expect_error 'no checkpoint' 2 'bad.st' $train --checkpoint bad.st --resume
 
+# ------------------------------------------------------------------------------------------------- validation
+validate='--validate vx.npy --validate-target vy.npy'
+for net in net norm; do
+    for memory in 1G 16M; do
+        $PLIMSOLL train $net.json --data x.npy --target y.npy --loss sparse-ce --batch 8 --lr 0.05 --quiet --seed 3 --epochs 3 --memory $memory $validate --json -o v.safetensors >v.json
+        verdict "$net in $memory: the validation of NumPy" check validation vx.npy vy.npy v.safetensors v.json
+        verdict "$net in $memory: three of them, inside the planned peak" "$PYTHON" -c "
+import json
+d = json.load(open('v.json'))
+assert [v['step'] for v in d['validation']] == [5, 10, 15] and [v['epoch'] for v in d['validation']] == [1, 2, 3], d['validation']
+assert d['peak_rss_bytes'] <= d['planned_peak_bytes'] <= d['budget_bytes'], d"
+        verdict "$net in $memory: training is the same without" sh -c "
+            $PLIMSOLL train $net.json --data x.npy --target y.npy --loss sparse-ce --batch 8 --lr 0.05 --quiet --seed 3 --epochs 3 --memory $memory -o n.safetensors && cmp v.safetensors n.safetensors"
+    done
+done
+for memory in 1G 16M; do
+    verdict "convolutions in $memory: validation is what infer says" sh -c "
+        $PLIMSOLL train conv.json --data xi.npy --target y.npy --loss sparse-ce --batch 8 --quiet --seed 3 --steps 7 --memory $memory --validate vi.npy --validate-target vy.npy --json -o v.safetensors >v.json &&
+        $PLIMSOLL infer conv.json vi.npy --weights v.safetensors -o p.npy --quiet && $PYTHON $here/../lib/train_check.py measured p.npy vy.npy v.json &&
+        $PLIMSOLL train conv.json --data xi.npy --target y.npy --loss sparse-ce --batch 8 --quiet --seed 3 --steps 7 --memory $memory -o n.safetensors && cmp v.safetensors n.safetensors"
+done
+verdict 'resumed with validation: the same weights and history' sh -c "
+    rm -f v.st; $train --seed 5 --epochs 4 $validate --history vh.csv -o whole.safetensors &&
+    $train --seed 5 --steps 12 --checkpoint v.st --checkpoint-every 6 $validate --history vr.csv && $train --seed 5 --epochs 4 --checkpoint v.st --resume $validate --history vr.csv -o resumed.safetensors &&
+    cmp whole.safetensors resumed.safetensors && cut -d, -f1-6,8- vh.csv >a.csv && cut -d, -f1-6,8- vr.csv | sed '13s/,[^,]*,[^,]*\$/,,/' >b.csv && cmp a.csv b.csv &&
+    [ \"\$(cut -d, -f8 vh.csv | grep -c '[0-9]')\" = 4 ]"
+expect_error 'validation without a target' 2 'validation needs both' $train --validate vx.npy
+expect_error 'validation of another shape' 2 "'vi.npy' is" $train --validate vi.npy --validate-target vy.npy
+expect_error 'as many samples as targets' 2 "'y.npy' has 40 samples, 'vx.npy' has 29" $train --validate vx.npy --validate-target y.npy
+expect_error 'does not fit with validation' 3 'does not fit with validation|does not fit' $train $validate --memory 5M
+
+# ------------------------------------------------------------------------------------------------- fewer bits
+# Only what the forward pass leaves for the backward pass is kept in 16 bits, never a gradient: those below the smallest f16, 6e-8, survive.
+many="$PLIMSOLL train net.json --data xm.npy --target ym.npy --loss sparse-ce --batch 512 --steps 1 --no-shuffle --optimizer sgd --lr 100000 --weights small.safetensors"
+$many -o wide.safetensors --quiet
+for bits in f16 bf16; do
+    verdict "$bits: small gradients survive" sh -c "
+        $many -o narrow.safetensors --allow $bits 2>narrow.err && grep -q 'kept in fewer bits' narrow.err &&
+        $PYTHON $here/../lib/train_check.py moved small.safetensors narrow.safetensors wide.safetensors one/kernel 0.02 && ! cmp -s narrow.safetensors wide.safetensors"
+done
+
+# --------------------------------------------------------------------------------------------------- left over
+$PLIMSOLL train net.json --data vx.npy --target vy.npy --loss sparse-ce --batch 8 --epochs 3 --json >left.json 2>left.err
+verdict 'samples that fill no batch are told of, once' sh -c "
+    grep -q '^plimsoll: 5 of 29 samples are left out of every epoch, for the batch does not divide them; others each time$' left.err && [ \"\$(grep -c 'left out' left.err)\" = 1 ] &&
+    grep -q '\"left_out\": 5' left.json && grep -q '\"steps\": 9' left.json"
+
 # --------------------------------------------------------------------------------------------------- refusals
 expect_error 'no data' 2 'training needs data' $PLIMSOLL train net.json --target y.npy
 expect_error 'no target' 2 'training needs a target' $PLIMSOLL train net.json --data x.npy
