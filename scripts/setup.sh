@@ -16,7 +16,7 @@ gcc                 | tool cc           | the compiler
 meson               | tool meson        | the build
 ninja-build         | tool ninja        | the build
 pkg-config          | tool pkg-config   | finding libraries
-libblis-openmp-dev  | header blis.h     | matrix products on the same thread pool as everything else
+libblis-openmp-dev  | header blis.h     | products of f64 matrices on the same thread pool as everything else
 zlib1g-dev          | header zlib.h     | compressed .npz members
 libjansson-dev      | header jansson.h  | JSON text of Keras models
 libhdf5-dev         | hdf5              | weights of Keras models; the library itself is loaded only when such a file is opened

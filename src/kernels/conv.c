@@ -313,7 +313,7 @@ static int64_t even_step(uint32_t rank, const int64_t *n, const int64_t *stride)
     return step ? step : 1;
 }
 
-/* BLIS takes strides that are positive. */
+/* BLIS, which does the products of f64, takes strides that are positive. */
 static bool positive(const plim__view *v)
 {
     for (uint32_t d = 0; d < v->rank; d++)

@@ -5,7 +5,7 @@
  *
  * Matrix products do the work. A tile of windows is laid out as a matrix of (channel, tap) rows by windows (Chellapilla, Puri and Simard 2006), as
  * much of it at a time as the cache holds:   y = w @ seen,   w += y @ seen^T,   and for x   seen = w^T @ y, spread out again. Windows of one
- * element are a matrix as they lie. Groups with few outputs, as in depthwise layers, and views with strides that BLIS does not take are done by
+ * element are a matrix as they lie. Groups with few outputs, as in depthwise layers, and views with strides that products do not take are done by
  * loops over rows.
  *
  * x may be any box that holds what the windows see, clamped to the tensor; y and w are exactly the part. Scratch is the caller's, nothing is kept. */

@@ -145,7 +145,7 @@ plim_status plim__op_box(plim_graph *g, uint32_t x, const int64_t size[], plim__
 plim_status plim__op_convolve(plim_graph *g, uint32_t x, uint32_t w, plim__edge edge, uint32_t *v, plim_error *err);
 
 /* ---- matmul.c */
-/** numpy.matmul: rank 1 and 2, and stacks with broadcasting; out dtype `out` (f32 and f64 run in BLIS; others in i64 or u64, or through f32). */
+/** numpy.matmul: rank 1 and 2, and stacks with broadcasting; out dtype `out` (f32 and f64 in kernels; others in i64 or u64, or through f32). */
 plim_status plim__op_matmul(plim_graph *g, uint32_t a, uint32_t b, plim_dtype out, uint32_t *v, plim_error *err);
 /** The same with the last two dimensions of an operand (of rank 2 and more) swapped first; nothing is copied for that. f32 or f64. */
 plim_status plim__op_matmul_turned(plim_graph *g, uint32_t a, bool turn_a, uint32_t b, bool turn_b, uint32_t *v, plim_error *err);
