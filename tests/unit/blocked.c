@@ -309,6 +309,7 @@ static void net_new(net *n, uint64_t seed, bool blocked)
     n->g = n->m->graph;
     uint32_t v = input(n, "x", (plim_shape){4, {2, pick_channels(n), pick(n, 9, 14), pick(n, 9, 14)}});
     for (uint32_t i = 0; i < LAYERS; i++) v = layer(n, v);
+    if (seed % 2 == 0) DO(plim__op_transpose(n->g, v, (const uint32_t[]){0, 2, 3, 1}, &v, &n->err)); /* channels last, as Keras has them */
     input(n, "dy", shape_of(n, v));
     DO(plim__model_output(n->m, "y", v, 0, &n->err));
     if (blocked) DO(plim__model_block(n->m, &n->err));
