@@ -559,9 +559,10 @@ static void count_uses(blocker *b)
             b->uses[g->node[i].in[k]]++;
             b->user[g->node[i].in[k]] = i;
         }
-    for (uint32_t i = 0; i < b->m->n_outputs; i++) b->uses[b->m->output[i].value]++;
+    /* results count twice: nobody is the only reader of one */
+    for (uint32_t i = 0; i < b->m->n_outputs; i++) b->uses[b->m->output[i].value] += 2;
     for (uint32_t i = 0; i < b->m->n_params; i++)
-        if (b->m->param[i].update != PLIM__NONE) b->uses[b->m->param[i].update]++;
+        if (b->m->param[i].update != PLIM__NONE) b->uses[b->m->param[i].update] += 2;
 }
 
 /* Is this parameter loaded in blocks from now on? Then nobody reads it as it was. */

@@ -160,11 +160,11 @@ static plim_status open_run(plim__run_state *run)
     const plim_plan *plan = run->plan;
     plim__alloc_trim(&plan->alloc); /* what planning took and let go of */
     PLIM_TRY(open_files(run));
-    if (plan->arena_bytes > 0 && !run->borrowed) PLIM_TRY(plim__arena_map(&run->arena, plan->arena_bytes, plan->threads, run->err));
-    run->arena_bytes = plan->arena_bytes;
-    if (plan->set.pin && run->arena) PLIM_TRY(plim__arena_lock(run->arena, run->arena_bytes, run->err));
+    run->arena_bytes = plan->arena_bytes; /* may be 0: it has a place even so, where arrays without elements are */
+    if (!run->borrowed) PLIM_TRY(plim__arena_map(&run->arena, run->arena_bytes, plan->threads, run->err));
+    if (plan->set.pin) PLIM_TRY(plim__arena_lock(run->arena, run->arena_bytes, run->err));
 #if PLIM_DEBUG >= 3
-    if (run->arena) memset(run->arena, 0xff, plan->arena_bytes); /* NaN, -1: nothing may depend on what it finds */
+    memset(run->arena, 0xff, plan->arena_bytes); /* NaN, -1: nothing may depend on what it finds */
 #endif
     if (plan->n_files > 0) PLIM_TRY(plim__io_new(&run->io, &plan->io, plan->os, &plan->alloc, run->arena, run->err));
     run->pass = plim__new(&plan->alloc, plan->n_passes, sizeof *run->pass, run->err);
