@@ -401,7 +401,7 @@ static plim__view operand_view(pass_run *r, uint32_t index, uint32_t thread)
     const plim_dtype dtype = r->g->value[v->value].dtype;
     if (plim__region_count(box) * plim_dtype_bytes(dtype) > v->private_bytes) atomic_store(&r->broken, true);
     /* boxes without elements need no memory: a stage of nothing else has no slot */
-    return plim__view_dense(s->slot == PLIM__NONE ? NULL : (char *)slot_at(r, s->slot, thread) + v->private_offset, dtype, box);
+    return plim__view_dense(s->slot == PLIM__NONE ? r->run->arena : (char *)slot_at(r, s->slot, thread) + v->private_offset, dtype, box);
 }
 
 static void run_node(pass_run *r, const plim__pnode *n, uint32_t thread)
