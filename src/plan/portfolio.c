@@ -15,7 +15,7 @@
 #define MOST_MEASURED 150000 /* nodes of candidates in searches pass by pass, after which no further one begins: a quarter of a second */
 #define FLOOR_ROUNDS 8
 #define FLOOR_TRIES 3
-#define PART_TRIES 3
+#define PARTS 6 /* between nothing and all of what may be held */
 #define ORDER_STATES 50000 /* sets of tasks that the exact search for an order may look at: about 25 ms */
 
 typedef enum kind {
@@ -51,7 +51,7 @@ typedef struct level {
 struct plim__portfolio {
     plim__search s;
     plim_plan *plan;
-    level level[3];    /* what must be held; where that is not all of it, what may be; and, where only a part of that fits, a part */
+    level level[2 + PARTS]; /* what must be held; where that is not all of it, all that may be, and parts of that */
     uint32_t n_levels;
     level *at;         /* the one that recipes are made at now */
     uint64_t floor;    /* arena */
@@ -289,6 +289,10 @@ plim_status plim__portfolio_floor(plim__portfolio *f, uint64_t *arena)
     f->n_recipes = 0;
     for (uint32_t i = 0; i < f->n_levels; i++) {
         go_to(f, i);
+        if (i >= 2) { /* a part: cut plans are made with nothing and with all held */
+            PLIM_TRY(add_kept(f));
+            continue;
+        }
         if (f->at->order) PLIM_TRY(add_smallest(f, (recipe){.kind = KEPT, .limit = f->at->kept_floor}));
         PLIM_TRY(add_smallest(f, (recipe){.kind = SMALL_ONE}));
         if (searched_by_pass(f)) PLIM_TRY(add_smallest(f, (recipe){.kind = SMALL}));
@@ -382,45 +386,27 @@ static void free_level(const plim__portfolio *f, level *l)
     plim__free(a, l->order);
 }
 
-/* Where not everything that may be held fits beside what the program then keeps: as much of it as does. What is not held has to be read, and the memory for
- * that is known only when it has been planned: then it is tried again with as much less. */
-static plim_status add_part_held(plim__portfolio *f)
-{
-    const level *all = &f->level[1];
-    const uint64_t arena = f->arena_max, beside = f->plan->io_bytes + all->kept_peak, must = f->level[0].held;
-    if (f->n_levels != 2 || !all->order || !f->level[0].order || arena >= all->held + beside || arena <= must + beside) return PLIM_OK;
-    uint64_t most = arena - must - beside;
-    for (int i = 0; i < PART_TRIES; i++) {
-        level *part = &f->level[2];
-        if (i > 0) free_level(f, part);
-        *part = (level){.most = most};
-        f->n_levels = 3;
-        go_to(f, 2);
-        if (part->held == must) return PLIM_OK;
-        PLIM_TRY(open_uncut(f));
-        const uint64_t need = f->plan->io_bytes + part->held + part->kept_floor;
-        if (!part->order || need <= arena) break;
-        if (need - arena >= most) return PLIM_OK;
-        most -= need - arena;
-    }
-    return add_kept(f);
-}
-
 plim_status plim__portfolio_plan(plim__portfolio *f, uint64_t arena_max, bool *fits)
 {
     *fits = false;
     f->arena_max = arena_max;
     if (!f->plan->thorough) return plan_quickly(f, fits);
-    PLIM_TRY(add_part_held(f));
     qsort(f->recipe, f->n_recipes, sizeof *f->recipe, faster);
     return make_best(f, fits);
 }
 
+/* Parts only for programs without states: what is not held of a state has to be written, too, and there are many of them to plan with. */
 static void find_levels(plim__portfolio *f)
 {
-    static const uint64_t most[] = {0, UINT64_MAX};
-    for (uint32_t i = 0; i < 2; i++) f->level[i] = (level){.most = most[i], .held = plim__plan_hold(f->plan, most[i])};
-    f->n_levels = f->plan->thorough && f->level[1].held > f->level[0].held ? 2 : 1;
+    static const double part[PARTS] = {0.5, 0.75, 0.82, 0.88, 0.92, 0.96};
+    const uint64_t must = plim__plan_hold(f->plan, 0), all = plim__plan_hold(f->plan, UINT64_MAX);
+    f->level[f->n_levels++] = (level){.most = 0, .held = must};
+    if (!f->plan->thorough || all == must) return;
+    f->level[f->n_levels++] = (level){.most = UINT64_MAX, .held = all};
+    for (uint32_t i = 0; i < PARTS && f->plan->graph->n_states == 0; i++) {
+        const uint64_t most = (uint64_t)(part[i] * (double)(all - must)), held = plim__plan_hold(f->plan, most);
+        if (held > f->level[f->n_levels - 1].held || f->n_levels == 2) f->level[f->n_levels++] = (level){.most = most, .held = held};
+    }
 }
 
 plim_status plim__portfolio_new(plim__portfolio **out, plim_plan *plan, plim_error *err)
