@@ -15,7 +15,7 @@
 #define MOST_MEASURED 150000 /* nodes of candidates in searches pass by pass, after which no further one begins: a quarter of a second */
 #define FLOOR_ROUNDS 8
 #define FLOOR_TRIES 3
-#define PARTS 6 /* between nothing and all of what may be held */
+#define PARTS 5 /* of what may be held: all but a half of it, but a quarter, and so on */
 #define ORDER_STATES 50000 /* sets of tasks that the exact search for an order may look at: about 25 ms */
 
 typedef enum kind {
@@ -398,13 +398,12 @@ plim_status plim__portfolio_plan(plim__portfolio *f, uint64_t arena_max, bool *f
 /* Parts only for programs without states: what is not held of a state has to be written, too, and there are many of them to plan with. */
 static void find_levels(plim__portfolio *f)
 {
-    static const double part[PARTS] = {0.5, 0.75, 0.82, 0.88, 0.92, 0.96};
     const uint64_t must = plim__plan_hold(f->plan, 0), all = plim__plan_hold(f->plan, UINT64_MAX);
     f->level[f->n_levels++] = (level){.most = 0, .held = must};
     if (!f->plan->thorough || all == must) return;
     f->level[f->n_levels++] = (level){.most = UINT64_MAX, .held = all};
     for (uint32_t i = 0; i < PARTS && f->plan->graph->n_states == 0; i++) {
-        const uint64_t most = (uint64_t)(part[i] * (double)(all - must)), held = plim__plan_hold(f->plan, most);
+        const uint64_t may = all - must, most = may - (may >> (i + 1)), held = plim__plan_hold(f->plan, most);
         if (held > f->level[f->n_levels - 1].held || f->n_levels == 2) f->level[f->n_levels++] = (level){.most = most, .held = held};
     }
 }
