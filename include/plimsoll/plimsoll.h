@@ -508,6 +508,8 @@ PLIM_API plim_status plim_trainer_facts(const plim_trainer *t, plim_train_facts 
 PLIM_API plim_status plim_trainer_validate(plim_trainer *t, plim_validation_facts *out, plim_error *err);
 /** Writes the weights: .safetensors, or a trained copy of the model file: .onnx, .keras, .h5. Whole or not at all. */
 PLIM_API plim_status plim_trainer_save(plim_trainer *t, const char *path, plim_error *err);
+/** Whether plim_trainer_save could write this file now: its ending, the folder, the space. To be asked before a long training. Nothing remains of it. */
+PLIM_API plim_status plim_trainer_can_save(const plim_trainer *t, const char *path, plim_error *err);
 /** Writes weights, what the optimizer keeps, and where the training stands. Whole or not at all. */
 PLIM_API plim_status plim_trainer_checkpoint(plim_trainer *t, const char *path, plim_error *err);
 

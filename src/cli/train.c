@@ -136,7 +136,8 @@ static plim_status train(job *j, plim__cli_shared *shared, plim_error *err)
     plim_trainer_facts(j->trainer, &f, NULL);
     const uint64_t first = f.step;
     if (!shared->quiet) tell_left_out(j, &f);
-    plim_status status = j->initial ? plim_trainer_save(j->trainer, j->initial, err) : PLIM_OK;
+    plim_status status = j->out ? plim_trainer_can_save(j->trainer, j->out, err) : PLIM_OK;
+    if (status == PLIM_OK && j->initial) status = plim_trainer_save(j->trainer, j->initial, err);
     if (status == PLIM_OK) status = j->history_path ? plim__history_open(&j->history, j->history_path, first, err) : PLIM_OK;
     while (status == PLIM_OK && f.step < f.steps) {
         status = plim_trainer_step(j->trainer, &f, err);

@@ -161,6 +161,14 @@ static plim_status append_node(plim_graph *g, plim__node *n, const plim__type *t
     return PLIM_OK;
 }
 
+plim_status plim__graph_copy_value(plim_graph *g, const plim_graph *from, uint32_t v, uint32_t *out, plim_error *err)
+{
+    const plim__value *x = &from->value[v];
+    if (x->kind == PLIM__VALUE_CONST) return plim__graph_const(g, x->dtype, &x->shape, x->data, out, err);
+    if (x->kind == PLIM__VALUE_FILE) return plim__graph_file(g, x->name, x->dtype, &x->shape, &from->source[x->source], out, err);
+    return PLIM_OK;
+}
+
 plim_status plim__graph_apply(plim_graph *g, uint32_t op, const uint32_t *in, uint32_t n_in, const plim__attr *attr,
                               uint32_t out[PLIM__MAX_OUT], plim_error *err)
 {

@@ -108,6 +108,8 @@ plim_status plim__graph_file(plim_graph *g, const char *name, plim_dtype dtype, 
                              uint32_t *out, plim_error *err);
 /** Adds a constant; `data` (dense, C order) is copied. */
 plim_status plim__graph_const(plim_graph *g, plim_dtype dtype, const plim_shape *shape, const void *data, uint32_t *out, plim_error *err);
+/** An input or a constant of another graph. @param out  untouched where a node makes the value */
+plim_status plim__graph_copy_value(plim_graph *g, const plim_graph *from, uint32_t v, uint32_t *out, plim_error *err);
 /** Applies op `op` (an id of ops.h). @param out  one value id per output of the op; may be NULL where it is not wanted */
 plim_status plim__graph_apply(plim_graph *g, uint32_t op, const uint32_t *in, uint32_t n_in, const plim__attr *attr,
                               uint32_t out[PLIM__MAX_OUT], plim_error *err);

@@ -543,14 +543,6 @@ static plim_status play_node(blocker *b, uint32_t i)
     return done ? PLIM_OK : copy_node(b, n);
 }
 
-static plim_status copy_value(blocker *b, uint32_t v)
-{
-    const plim__value *x = &b->from->value[v];
-    if (x->kind == PLIM__VALUE_CONST) return plim__graph_const(b->to, x->dtype, &x->shape, x->data, &b->plain[v], b->err);
-    if (x->kind == PLIM__VALUE_FILE) return plim__graph_file(b->to, x->name, x->dtype, &x->shape, &b->from->source[x->source], &b->plain[v], b->err);
-    return PLIM_OK; /* its node makes it */
-}
-
 static void count_uses(blocker *b)
 {
     const plim_graph *g = b->from;
@@ -592,7 +584,7 @@ static plim_status play(blocker *b)
         if (b->from->node[i].op == PLIM__OP_CONV) find_parts(b, i);
         else if (b->from->node[i].op == PLIM__OP_CONV_DATA) find_transposed(b, i);
     for (uint32_t v = 0; v < b->from->n_values; v++)
-        if (b->from->value[v].kind != PLIM__VALUE_FILE || !becomes_blocked(b, v)) PLIM_TRY(copy_value(b, v));
+        if (b->from->value[v].kind != PLIM__VALUE_FILE || !becomes_blocked(b, v)) PLIM_TRY(plim__graph_copy_value(b->to, b->from, v, &b->plain[v], b->err));
     for (uint32_t i = 0; i < b->from->n_nodes; i++) PLIM_TRY(play_node(b, i));
     return PLIM_OK;
 }

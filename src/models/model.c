@@ -26,6 +26,14 @@ plim_status plim__model_new(plim__model **out, const plim__model_options *option
     return status;
 }
 
+void plim__prepared_free(plim__prepared *p, const plim__alloc *a)
+{
+    plim__graph_free(&p->graph);
+    plim__free(a, p->param);
+    plim__free(a, p->to);
+    *p = (plim__prepared){0};
+}
+
 void plim__model_free(plim__model **mp)
 {
     plim__model *m = *mp;
@@ -37,6 +45,7 @@ void plim__model_free(plim__model **mp)
     for (uint32_t i = 0; i < m->n_params; i++) plim__free(&a, m->param[i].home.path);
     plim__free(&a, m->param);
     plim__graph_free(&m->graph);
+    plim__prepared_free(&m->prepared, &a);
     plim__free(&a, m);
     *mp = NULL;
 }

@@ -71,8 +71,16 @@ typedef struct plim__model_options {
     bool fold_known;              /* what follows from known inputs alone is known, too; else only who asks for one's data gets it */
 } plim__model_options;
 
+/** What is made of parameters once, when they are loaded (prepared.h). */
+typedef struct plim__prepared {
+    plim_graph *graph;
+    uint32_t *param, *to; /* per value of that graph: the parameter that it is, and the input of the model's graph that it becomes; PLIM__NONE */
+    bool some;
+} plim__prepared;
+
 typedef struct plim__model {
     plim_graph *graph; /* owned */
+    plim__prepared prepared;
     char name[PLIM__MODEL_NAME];
     plim__model_form form;
     plim__layer *layer; uint32_t n_layers, cap_layers;
@@ -87,6 +95,7 @@ typedef struct plim__model {
 /** @param options  what the reader was given; must last until it is done. NULL: nothing special */
 plim_status plim__model_new(plim__model **out, const plim__model_options *options, plim__alloc alloc, plim_error *err);
 void plim__model_free(plim__model **m);
+void plim__prepared_free(plim__prepared *p, const plim__alloc *a);
 /** Starts a layer: the nodes made from now on belong to it. */
 plim_status plim__model_layer(plim__model *m, const char *name, const char *kind, plim_error *err);
 /** @param v  the input as the model wants it: converted where options.type says that the data are of another type */

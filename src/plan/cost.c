@@ -69,5 +69,9 @@ void plim__pass_cost(plim__measure *m, const plim_plan *plan, const plim__pass *
     m->read_bytes = (uint64_t)reads;
     m->write_bytes = (uint64_t)writes;
     m->requests = (uint64_t)requests;
-    m->seconds = (disk > compute ? disk : compute) + fill + compute / trips_inside(p, p->n_cut) + steps * PLIM__STEP_SECONDS + plim__touch_seconds(plan->graph, m->peak);
+    const double busy = compute + requests * PLIM__REQUEST_WORK;
+    const double tiles = trips_inside(p, p->n_cut);
+    const double by_disk = disk + compute / tiles, by_work = busy + fill; /* the last tile is computed after its reads, the first waits for them */
+    m->seconds = (by_disk > by_work ? by_disk : by_work) + steps * PLIM__STEP_SECONDS + tiles * p->n_nodes * PLIM__NODE_SECONDS +
+                 plim__touch_seconds(plan->graph, m->peak);
 }

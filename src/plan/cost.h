@@ -7,7 +7,9 @@
 #define PLIM__READ_RATE 3.0e9         /* bytes per second */
 #define PLIM__WRITE_RATE 1.8e9
 #define PLIM__REQUEST_SECONDS 15e-6   /* one read or write of its own, several in flight */
+#define PLIM__REQUEST_WORK 5e-6       /* what it takes of the threads that compute */
 #define PLIM__STEP_SECONDS 10e-6
+#define PLIM__NODE_SECONDS 0.5e-6     /* for the boxes of a node in one tile */
 
 /** Sets m->seconds, read_bytes, write_bytes, requests. m->tile holds the ranges of one in the middle, which sees its neighbours on all sides. */
 void plim__pass_cost(plim__measure *m, const plim_plan *plan, const plim__pass *p);

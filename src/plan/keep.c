@@ -363,7 +363,7 @@ plim_status plim__keep(plim__schedule *out, bool *fits, const plim_plan *plan, c
     for (s.now = 0; s.now < u->n && status == PLIM_OK && s.fits; s.now++) status = run_task(&s, order[s.now]);
     *fits = status == PLIM_OK && s.fits;
     const double hidden = HIDDEN * (s.disk < s.compute ? s.disk : s.compute);
-    out->seconds = s.compute + s.disk - hidden + (out->n_items + out->n_instances) * PLIM__STEP_SECONDS + plim__touch_seconds(s.g, out->peak);
+    out->seconds = s.compute + s.disk - hidden + out->n_items * PLIM__NODE_SECONDS + plim__touch_seconds(s.g, out->peak);
     free_sim(&s);
     if (!*fits) plim__schedule_free(out, &plan->alloc);
     return status;

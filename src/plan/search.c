@@ -212,7 +212,7 @@ static plim_status choose_pass(plim__search *s, plim__candidate *best)
 }
 
 /* Measures a pass tile by tile, and appends it and its slots to the plan, which owns it from here on, also when this fails.
- * @param seconds  what it takes, where that is known better; 0: as measured */
+ * @param seconds  what it takes but for its steps, where that is known better; 0: as measured */
 static plim_status append(plim__search *s, plim__pass p, double seconds)
 {
     plim_plan *plan = s->plan;
@@ -226,7 +226,7 @@ static plim_status append(plim__search *s, plim__pass p, double seconds)
         return status;
     }
     p.time0 = plan->n_steps;
-    p.seconds = seconds > 0 ? seconds : s->m.seconds;
+    p.seconds = seconds > 0 ? seconds + p.n_steps * PLIM__STEP_SECONDS : s->m.seconds;
     p.compute = s->m.compute;
     p.read_bytes = s->m.read_bytes;
     p.write_bytes = s->m.write_bytes;

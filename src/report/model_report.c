@@ -103,6 +103,7 @@ static plim_status count_values(plim_layer *out, const plim_model *m, const mark
     for (uint32_t v = 0; v < g->n_values; v++) {
         const plim__value *x = &g->value[v];
         if (k->root[v] != v || k->apart[v] || x->kind == PLIM__VALUE_CONST) continue;
+        if (x->kind == PLIM__VALUE_FILE && g->source[x->source].stay == PLIM__STAY_MEMORY) continue; /* made of parameters, once, or a setting */
         const plim__node *by = x->kind == PLIM__VALUE_NODE ? &g->node[x->node] : NULL;
         if (by && (by->backward || k->update[x->node])) continue;
         plim_layer *l = &out[by ? by->tag : 0];

@@ -226,6 +226,11 @@ plim_status plim__trainer_resume(plim_trainer *t, const char *path, plim_error *
 
 /* --------------------------------------------------------------------------------------------------------- weights */
 
+plim_status plim_trainer_can_save(const plim_trainer *t, const char *path, plim_error *err)
+{
+    return plim__model_save_check(t->model->model, t->plan->os, t->model_path, path, err);
+}
+
 plim_status plim_trainer_save(plim_trainer *t, const char *path, plim_error *err)
 {
     plim__parameters_now now;

@@ -4,6 +4,7 @@
  * asked to have in memory takes none. In training the loss is kept in memory, and the parameters' new values take the old ones' places. */
 #include "run/model_program.h"
 #include "models/blocked.h"
+#include "models/prepared.h"
 #include "models/weights.h"
 #include "ops/ops.h"
 #include "plan/plan.h"
@@ -125,6 +126,7 @@ static plim_status build(plim_model *m, const char *path, const plim_model_optio
     PLIM_TRY(read_model(m, path, how, types, err));
     if (how->weights) PLIM_TRY(plim__weights_bind(m->model, &plim__os_linux, how->weights, NULL, err));
     PLIM_TRY(plim__model_block(m->model, m->training, err));
+    if (!m->training && !types->measured) PLIM_TRY(plim__model_prepare(m->model, err)); /* what is measured changes from run to run */
     m->batch = batch_of(m->model);
     PLIM_TRY(add_ends(m, &training, types, err));
     name_values(m);

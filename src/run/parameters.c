@@ -2,6 +2,7 @@
  * the arena, else in a buffer of its size, from which it goes to its file. */
 #include "run/parameters.h"
 #include "core/size.h"
+#include "models/prepared.h"
 #include "run/pass_run.h"
 #include "run/run.h"
 
@@ -68,6 +69,11 @@ plim_status plim__parameter_put(plim_plan *plan, uint32_t value, const plim__wei
     return status;
 }
 
+static plim_status put_prepared(void *plan, uint32_t value, const void *bytes, plim_error *err)
+{
+    return plim__run_put(plan, value, 0, bytes, ((plim_plan *)plan)->graph->value[value].bytes, err);
+}
+
 plim_status plim__parameters_load(plim_plan *plan, const plim__model *m, uint64_t seed, plim_error *err)
 {
     plim__param_filler filler;
@@ -76,6 +82,7 @@ plim_status plim__parameters_load(plim_plan *plan, const plim__model *m, uint64_
     for (uint32_t i = 0; i < m->n_params && status == PLIM_OK; i++)
         if (plim__parameter_is_placed(plan, m->param[i].value))
             status = plim__parameter_put(plan, m->param[i].value, &m->param[i].form, plim__param_filler_reader(&filler), i, err);
+    if (status == PLIM_OK) status = plim__prepared_make(m, &filler, put_prepared, plan, err);
     const plim_status closed = plim__param_filler_close(&filler, status == PLIM_OK ? err : NULL);
     return status == PLIM_OK ? closed : status;
 }

@@ -34,6 +34,9 @@ verdict 'one-hot targets and classes give the same losses' sh -c "
     [ \"\$(sed -n '/\"loss\"/,/]/p' a.json)\" = \"\$(sed -n '/\"loss\"/,/]/p' b.json)\" ]"
 verdict 'data of another type are converted' $PLIMSOLL train net.json --data x8.npy --target y.npy --loss sparse-ce --batch 8 --steps 2 --quiet
 verdict 'a seed gives the same training again' sh -c "$train --seed 3 --epochs 2 -o a.safetensors && $train --seed 3 --epochs 2 -o b.safetensors && cmp a.safetensors b.safetensors"
+verdict 'what cannot be saved is refused before the first step' sh -c "
+    ! $train --steps 2 --history none.csv -o a.weights 2>a.err && grep -q 'a.weights' a.err && [ ! -e none.csv ] &&
+    ! $train --steps 2 --history none.csv -o nowhere/a.safetensors 2>a.err && grep -q nowhere a.err && [ ! -e none.csv ]"
 verdict 'another seed another one' sh -c "$train --seed 4 --epochs 2 -o c.safetensors && ! cmp -s a.safetensors c.safetensors"
 
 # ------------------------------------------------------------------------------------------------ checkpoints

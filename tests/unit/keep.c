@@ -244,7 +244,7 @@ static void check_narrowed(plim_dtype to, double tolerance)
         off = fmax(off, fabs((double)got[i] - (double)want[i]));
     }
     assert_true(off > 0 && off < tolerance * most);
-    assert_true(got[n - 1] == want[n - 1]); /* the loss is made forwards */
+    assert_true(fabs((double)got[n - 1] - (double)want[n - 1]) <= 1e-6 * fabs((double)want[n - 1])); /* made forwards, maybe summed in other pieces */
     plim__model_free(&m);
 }
 
