@@ -54,7 +54,6 @@ def peers_of(runs):
 def judge(case, runs, peer, exact):
     """One line for each goal that is missed."""
     peers = peers_of(runs)
-    tolerance = cases.tolerance(TOLERANCE, peers) if peers else None
     for budget in BUDGETS:
         run, goal = runs.get(budget), case.goal[budget]
         if run is None:
@@ -65,8 +64,8 @@ def judge(case, runs, peer, exact):
         if cases.plan_fault(run):
             yield f"{case.name}, {budget}: {cases.plan_fault(run)}"
         difference = cases.loss_difference(run.losses, peers[0].losses) if peers else None
-        if difference is not None and not difference <= tolerance:
-            yield f"{case.name}, {budget}: a loss differs by {difference:.1e} from PyTorch's (at most {tolerance:.1e})"
+        if difference is not None and not difference <= TOLERANCE:
+            yield f"{case.name}, {budget}: a loss differs by {difference:.1e} from PyTorch's (at most {TOLERANCE:.0e})"
         if goal and peer and exact and run.best() > goal * peer:
             yield f"{case.name}, {budget}: {run.best() / peer:.2f} x PyTorch's best time (at most {goal})"
 

@@ -40,9 +40,9 @@ CASES = {case.name: case for case in [
     Case("small", 32, 4, 20, 3, quarter=1.0, free=0.9, rate=1e-4),
     Case("slim", 32, 4, 8, 3, quarter=1.0, free=0.9),
     Case("deep", 32, 1, 2, 1, quarter=1.0, free=0.9, rate=1e-4),
-    Case("resnet50", 16, 2, 5, quarter=1.0),
+    Case("resnet50", 16, 2, 5, 3, quarter=1.0, rate=1e-5),
     Case("unet", 1, 1, 5, 1),
-    Case("gpt", 8, 2, 5, quarter=1.0, settings=("default", "keep")),
+    Case("gpt", 8, 2, 5, 3, quarter=1.0, settings=("default", "keep")),
     Case("wide", 4, 1, 5, 1, rate=1e-6),
     Case("wide256", 256, 4, 2, 1, rate=1e-6, of="wide"),
 ]}
@@ -212,17 +212,15 @@ def plan_facts(plimsoll, case, files, folder, memory):
 
 def budgets(plimsoll, case, files, folder, n, longest):
     """n budgets, from the smallest that train promises to what keeping everything takes, each by the same factor larger than the one before.
-    Those at which a step is planned to take more than `longest` seconds are left out, with a word."""
+    They begin where a step is planned to take at most `longest` seconds; what lies below is told."""
     low = plan_facts(plimsoll, case, files, folder, 1 << 50)["floor_bytes"]
     command = [plimsoll, "plan", files.model, "--train", "adam", "--loss", case.loss, "--batch", str(files.batch), "--memory", str(1 << 50), "--json"]
     high = max(low, json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["plain_bytes"])
+    while low < high and (seconds := plan_facts(plimsoll, case, files, folder, low)["planned_seconds"]) > longest:
+        print(f"{case.name:<9} {low / MIB:>9.2f} MiB  not run: a step is planned to take {seconds:.0f} s", flush=True)
+        low = min(high, round(1.25 * low))
     for k in range(n):
-        memory = round(low * (high / low) ** (k / max(1, n - 1)))
-        seconds = plan_facts(plimsoll, case, files, folder, memory)["planned_seconds"]
-        if seconds <= longest:
-            yield memory
-        else:
-            print(f"{case.name:<9} {memory / MIB:>9.2f} MiB  SKIPPED: a step is planned to take {seconds:.0f} s", flush=True)
+        yield round(low * (high / low) ** (k / max(1, n - 1)))
 
 
 # -------------------------------------------------------------------------------------------------------- checks
@@ -231,12 +229,6 @@ def loss_difference(a, b):
     """The largest relative difference of the first losses that both have; None when one has none."""
     pairs = list(zip(a[:LOSSES], b[:LOSSES]))
     return max(abs(p - q) / max(abs(q), 1e-30) for p, q in pairs) if pairs else None
-
-
-def tolerance(least, peers):
-    """How much a loss may differ. Where rounding alone moves losses further than `least`, the peer shows it: its runs in several layouts differ."""
-    spread = [loss_difference(run.losses, peers[0].losses) for run in peers[1:]]
-    return max([least] + [2 * s for s in spread if s is not None])
 
 
 def plan_fault(run):

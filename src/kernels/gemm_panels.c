@@ -63,7 +63,7 @@ static void pack(const product *w, float *to, plim__range p, int64_t j, int64_t 
 }
 
 /* A tile by a panel of which not all columns are c's, or whose columns are not neighbours there. */
-static void tile_aside(const product *w, bool more, plim__matrix a, const float *panel, int64_t k, int64_t rows, float *c, int64_t cols)
+static void tile_aside(const product *w, bool more, const plim__matrix *a, const float *panel, int64_t k, int64_t rows, float *c, int64_t cols)
 {
     _Alignas(64) float sum[PLIM__PANEL_ROWS * PLIM__PANEL_COLS];
     const int64_t wide = w->lanes->cols;
@@ -82,8 +82,8 @@ static void run_rows(const product *w, bool more, plim__matrix a, int64_t n, con
     const bool aside = w->c.col != 1 || cols < w->lanes->cols;
     for (int64_t t = 0; t < tiles; t++) {
         const int64_t rows = high + (t < higher);
-        if (aside) tile_aside(w, more, a, panel, k, rows, c, cols);
-        else w->lanes->tile(more, c, w->c.row, a, panel, k, (int)rows);
+        if (aside) tile_aside(w, more, &a, panel, k, rows, c, cols);
+        else w->lanes->tile(more, c, w->c.row, &a, panel, k, (int)rows);
         a.data = at(a, rows, 0);
         c += rows * w->c.row;
     }

@@ -23,7 +23,7 @@ typedef struct plim__panel_lanes {
     const char *name;
     int rows, cols;
     /** c (rows, cols) = or += a (rows, k) @ panel (k, cols). Rows of c are dense and `c_row` apart. */
-    void (*tile)(bool more, float *c, int64_t c_row, plim__matrix a, const float *panel, int64_t k, int rows);
+    void (*tile)(bool more, float *c, int64_t c_row, const plim__matrix *a, const float *panel, int64_t k, int rows);
 } plim__panel_lanes;
 
 extern const plim__panel_lanes plim__panel_lanes_base, plim__panel_lanes_v3, plim__panel_lanes_v4;

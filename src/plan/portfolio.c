@@ -395,14 +395,14 @@ plim_status plim__portfolio_plan(plim__portfolio *f, uint64_t arena_max, bool *f
     return make_best(f, fits);
 }
 
-/* Parts only for programs without states: what is not held of a state has to be written, too, and there are many of them to plan with. */
+/* Of programs with states only a half: what is not held of a state has to be written, too, and such programs take long to plan. */
 static void find_levels(plim__portfolio *f)
 {
     const uint64_t must = plim__plan_hold(f->plan, 0), all = plim__plan_hold(f->plan, UINT64_MAX);
     f->level[f->n_levels++] = (level){.most = 0, .held = must};
     if (!f->plan->thorough || all == must) return;
     f->level[f->n_levels++] = (level){.most = UINT64_MAX, .held = all};
-    for (uint32_t i = 0; i < PARTS && f->plan->graph->n_states == 0; i++) {
+    for (uint32_t i = 0; i < (f->plan->graph->n_states == 0 ? PARTS : 1); i++) {
         const uint64_t may = all - must, most = may - (may >> (i + 1)), held = plim__plan_hold(f->plan, most);
         if (held > f->level[f->n_levels - 1].held || f->n_levels == 2) f->level[f->n_levels++] = (level){.most = most, .held = held};
     }

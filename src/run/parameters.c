@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define PIECE 16384u /* elements that are moved at a time */
+#define CLEARED (256u << 10) /* bytes that are cleared at a time */
 
 bool plim__parameter_is_placed(const plim_plan *plan, uint32_t value)
 {
@@ -144,13 +145,15 @@ plim__tensor_reader plim__parameters_now_reader(plim__parameters_now *p) { retur
 
 plim_status plim__parameter_clear(plim_plan *plan, uint32_t value, plim_error *err)
 {
-    static const char zeros[4096];
     const uint64_t bytes = plan->graph->value[value].bytes;
     if (plan->held[value]) {
         memset((void *)(uintptr_t)plim__run_result(plan, value), 0, bytes);
         return PLIM_OK;
     }
-    for (uint64_t at = 0; at < bytes; at += sizeof zeros)
-        PLIM_TRY(plim__run_put(plan, value, at, zeros, bytes - at < sizeof zeros ? bytes - at : sizeof zeros, err));
-    return PLIM_OK;
+    char *zeros = plim__new(&plan->alloc, CLEARED, 1, err);
+    plim_status status = zeros ? PLIM_OK : PLIM_E_NOMEM;
+    for (uint64_t at = 0; at < bytes && status == PLIM_OK; at += CLEARED)
+        status = plim__run_put(plan, value, at, zeros, bytes - at < CLEARED ? bytes - at : CLEARED, err);
+    plim__free(&plan->alloc, zeros);
+    return status;
 }
