@@ -1,4 +1,5 @@
-"""Training steps side by side: PyTorch in three settings, and plimsoll train without a budget and inside a quarter of PyTorch's peak.
+"""Training steps side by side: PyTorch in three settings, and plimsoll train without a budget, inside a quarter of PyTorch's peak, and inside budgets
+that a case sets.
 
 Every contestant is a process of its own with two threads; with a budget ours is inside a memory cgroup of that size, without swap. They take turns,
 and the best step of all rounds counts, because machines are shared. All begin with the same weights and see the same batches, so that the losses
@@ -15,7 +16,7 @@ import train_cases as cases
 from train_cases import MIB
 
 TOLERANCE = 1e-4  # of losses, relative to PyTorch's
-BUDGETS = ["no budget", "quarter"]
+BUDGETS = ["no budget", "quarter"]  # those that have a column
 
 
 def measure(args, case, files, groups):
@@ -27,12 +28,12 @@ def measure(args, case, files, groups):
             runs[setting] = cases.run_torch(case, files, steps, setting, args.patience).join(runs.get(setting))
         if "default" in runs and not runs["default"].problem:
             quarter = quarter or runs["default"].peak // 4
-        for budget in BUDGETS:
-            memory = None if budget == "no budget" else args.quarter.get(case.of) or quarter
-            if budget == "no budget" or memory:
-                run = cases.run_ours(args.plimsoll, case, files, args.folder, steps, memory, groups, args.patience)
-                runs[budget] = run.join(runs.get(budget))
-    args.quarter[case.name] = quarter
+        for budget in case.goal:
+            memory = quarter if budget == "quarter" else case.fixed.get(budget)
+            if (budget == "quarter" and not quarter) or (args.quick and budget in case.fixed):
+                continue
+            run = cases.run_ours(args.plimsoll, case, files, args.folder, steps, memory, groups, args.patience)
+            runs[budget] = run.join(runs.get(budget))
     return runs
 
 
@@ -54,8 +55,8 @@ def peers_of(runs):
 def judge(case, runs, peer, exact):
     """One line for each goal that is missed."""
     peers = peers_of(runs)
-    for budget in BUDGETS:
-        run, goal = runs.get(budget), case.goal[budget]
+    for budget, goal in case.goal.items():
+        run = runs.get(budget)
         if run is None:
             continue
         if run.problem:
@@ -87,10 +88,15 @@ def report(case, files, runs, peer):
         ratio = f"({run.best() / peer:.2f})" if run and peer and not run.problem else ""
         row += f" {seconds_cell(run):>9} {ratio:<7} {mib(run and run.planned):>6} {mib(run and run.peak):>6}  "
     peers = peers_of(runs)
-    differences = [cases.loss_difference(runs[b].losses, peers[0].losses) for b in BUDGETS if b in runs and peers]
+    differences = [cases.loss_difference(runs[b].losses, peers[0].losses) for b in case.goal if b in runs and peers]
     differences = [d for d in differences if d is not None]
     itself = [cases.loss_difference(run.losses, peers[0].losses) for run in peers[1:]]
     print(row + (f"{max(differences):.1e} {max(itself, default=0):.1e}" if differences else "-"), flush=True)
+    for budget in case.fixed:
+        run = runs.get(budget)
+        ratio = f"({run.best() / peer:.2f})" if run and peer and not run.problem else ""
+        if run:
+            print(f"{case.name:<9} {files.batch:>5}  in {budget}: {seconds_cell(run)} {ratio}, planned {mib(run.planned)}, peak {mib(run.peak)}", flush=True)
 
 
 def heading(args, groups):
@@ -110,7 +116,7 @@ def main():
     p.add_argument("--folder", default=os.environ.get("BENCH_DIR", "bench-data"))
     p.add_argument("--plimsoll", required=True, help=argparse.SUPPRESS)
     args = p.parse_args()
-    args.torch, args.quarter, args.peer = cases.torch_usable(), {}, {}
+    args.torch, args.peer = cases.torch_usable(), {}
     groups = limited.usable()
     heading(args, groups)
     missed = []

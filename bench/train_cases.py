@@ -28,23 +28,25 @@ SETTINGS = {"default": ([], {}), "channels last": (["--channels-last"], {}), "ke
 class Case:
     """One model. A run has `steps`, of which the first warms up; a contestant gets `rounds` runs, and the best step counts."""
 
-    def __init__(self, name, batch, quick, steps, rounds=2, quarter=None, free=None, rate=1e-3, settings=tuple(SETTINGS), of=None):
+    def __init__(self, name, batch, quick, steps, rounds=2, quarter=None, free=None, fixed=(), rate=1e-3, settings=tuple(SETTINGS), of=None):
         self.name, self.batch, self.quick_batch, self.steps, self.rounds = name, batch, quick, steps, rounds
-        self.goal = {"no budget": free, "quarter": quarter}  # the ratio to the best PyTorch that is aimed at; None: none
+        self.fixed = {f"{mib} MiB": mib * MIB for mib, _ in fixed}  # budgets of their own: MiB and the ratio
+        # the ratio to the best PyTorch that is aimed at; None: it has to run
+        self.goal = {**({} if of else {"no budget": free, "quarter": quarter}), **{f"{mib} MiB": ratio for mib, ratio in fixed}}
         self.rate = rate  # of learning: smaller where the first step would leave a softmax that gives only 0 and 1, and so nothing to compare
         self.settings, self.of = settings, of  # of: the case whose model and peer this one shares, at a larger batch
         self.loss = "sparse-ce-logits" if name == "gpt" else "mse"
 
 
 CASES = {case.name: case for case in [
-    Case("small", 32, 4, 20, 3, quarter=1.0, free=0.9, rate=1e-4),
-    Case("slim", 32, 4, 8, 3, quarter=1.0, free=0.9),
-    Case("deep", 32, 1, 2, 1, quarter=1.0, free=0.9, rate=1e-4),
+    Case("small", 32, 4, 20, 3, quarter=1.0, free=0.9, fixed=[(60, None)], rate=1e-4),
+    Case("slim", 32, 4, 8, 3, quarter=1.0, free=0.9, fixed=[(40, None)]),
+    Case("deep", 32, 1, 2, 1, quarter=1.0, free=0.9, fixed=[(512, None)], rate=1e-4),
     Case("resnet50", 16, 2, 5, 3, quarter=1.0, rate=1e-5),
     Case("unet", 1, 1, 5, 1),
     Case("gpt", 8, 2, 5, 3, quarter=1.0, settings=("default", "keep")),
     Case("wide", 4, 1, 5, 1, rate=1e-6),
-    Case("wide256", 256, 4, 2, 1, rate=1e-6, of="wide"),
+    Case("wide256", 256, 4, 1, 1, fixed=[(2048, 1.0), (512, None)], rate=1e-6, of="wide"),
 ]}
 
 
