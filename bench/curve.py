@@ -129,10 +129,10 @@ def draw(path, names, rows):
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--models", default=",".join(STEPS), help="a comma-separated part of: " + ", ".join(STEPS))
-    p.add_argument("--points", type=int, default=7, help="budgets per model")
+    p.add_argument("--points", type=int, default=6, help="budgets per model")
     p.add_argument("--steps", type=int, help="of a run, instead of as many as suit the model")
     p.add_argument("--quick", action="store_true", help="small batches and images: whether it works, not how fast it is")
-    p.add_argument("--longest", type=float, default=120, help="seconds of a planned step; budgets that take longer are left out")
+    p.add_argument("--longest", type=float, default=30, help="seconds of a planned step; budgets below those that take no longer are left out")
     p.add_argument("--patience", type=int, default=1800, help="seconds after which a run is stopped")
     p.add_argument("--folder", default=os.environ.get("BENCH_DIR", "bench-data"))
     p.add_argument("--svg", help="where to draw it; not at all unless given")

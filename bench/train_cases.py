@@ -214,8 +214,9 @@ def plan_facts(plimsoll, case, files, folder, memory):
 
 def budgets(plimsoll, case, files, folder, n, longest):
     """n budgets, from the smallest that train promises to what keeping everything takes, each by the same factor larger than the one before.
-    They begin where a step is planned to take at most `longest` seconds; what lies below is told."""
-    low = plan_facts(plimsoll, case, files, folder, 1 << 50)["floor_bytes"]
+    They begin where a step is planned to take at most `longest` seconds, or twice as long as without a budget; what lies below is told."""
+    free = plan_facts(plimsoll, case, files, folder, 1 << 50)
+    low, longest = free["floor_bytes"], max(longest, 2 * free["planned_seconds"])
     command = [plimsoll, "plan", files.model, "--train", "adam", "--loss", case.loss, "--batch", str(files.batch), "--memory", str(1 << 50), "--json"]
     high = max(low, json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["plain_bytes"])
     while low < high and (seconds := plan_facts(plimsoll, case, files, folder, low)["planned_seconds"]) > longest:
