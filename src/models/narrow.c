@@ -33,15 +33,6 @@ static void mark_saved(const plim_graph *g, bool *saved)
         }
 }
 
-static plim_status copy_value(replay *r, uint32_t v)
-{
-    const plim__value *x = &r->from->value[v];
-    if (x->kind == PLIM__VALUE_CONST) return plim__graph_const(r->to, x->dtype, &x->shape, x->data, &r->map[v], r->err);
-    if (x->kind == PLIM__VALUE_FILE)
-        return plim__graph_file(r->to, x->name, x->dtype, &x->shape, &r->from->source[x->source], &r->map[v], r->err);
-    return PLIM_OK; /* its node makes it */
-}
-
 static plim_status copy_node(replay *r, uint32_t i, const bool *saved, uint32_t *in)
 {
     const plim__node *n = &r->from->node[i];
@@ -78,7 +69,7 @@ static plim_status copy_ends(replay *r)
 
 static plim_status play(replay *r, const bool *saved, uint32_t *in)
 {
-    for (uint32_t v = 0; v < r->from->n_values; v++) PLIM_TRY(copy_value(r, v));
+    for (uint32_t v = 0; v < r->from->n_values; v++) PLIM_TRY(plim__graph_copy_value(r->to, r->from, v, &r->map[v], r->err));
     for (uint32_t i = 0; i < r->from->n_nodes; i++) PLIM_TRY(copy_node(r, i, saved, in));
     r->to->backward = false;
     return copy_ends(r);
