@@ -652,6 +652,183 @@ PLIM_API plim_status plim_tiles_next(plim_tiles *tiles, plim_tile *out, plim_err
 PLIM_API plim_status plim_tiles_finish(plim_tiles **tiles, plim_error *err);
 PLIM_API void plim_tiles_free(plim_tiles **tiles);
 
+/* ----------------------------------------------------------------------------------------------- watching */
+
+/** Runs any program, unchanged, and says who holds its memory; when memory runs out, what was asked for and by which line, which limit refused, why, and
+ *  what would help, with the peak that each remedy would give. See man plimsoll, WATCH. */
+
+/** What happens to a request that would breach the budget. */
+typedef enum plim_watch_breach {
+    PLIM_WATCH_ENOMEM, /**< it is refused: the program gets its ordinary exception */
+    PLIM_WATCH_REPORT, /**< it is reported and let pass */
+    PLIM_WATCH_STOP,   /**< it is reported and the program is ended */
+} plim_watch_breach;
+
+enum { PLIM_WATCH_FRAMES = 10, PLIM_WATCH_HELD = 12, PLIM_WATCH_FIXES = 6, PLIM_WATCH_LINES = 6, PLIM_WATCH_LIMITS = 12, PLIM_WATCH_PROCESSES = 24 };
+
+/** A line of the watched program. */
+typedef struct plim_watch_frame {
+    char file[160];   /**< of Python: the file; of native code: the library */
+    char function[96];
+    char source[160]; /**< the text of the line, without indentation; "" where it cannot be read */
+    uint32_t line;    /**< 0 for native code */
+} plim_watch_frame;
+
+/** A variable of a watched Python program whose value holds recorded memory. */
+typedef struct plim_watch_name {
+    char name[64];    /**< "history", "self.cache"; "" where there is none */
+    char where[64];   /**< "module globals", "local of step()" */
+    char type[32];    /**< "list", "ndarray", "Tensor" */
+    char element[64]; /**< "float64[1000,1000]": what it is, or what most of its items are */
+    char grad_fn[48]; /**< of a Tensor: the node of the autograd graph it keeps alive, "AddBackward0"; "" without */
+    uint64_t length;  /**< items of a container; 0 for an array */
+    uint64_t items;   /**< of these with recorded memory; 1 for an array */
+    uint64_t bytes;   /**< recorded bytes reached through it */
+} plim_watch_name;
+
+/** Memory by the stack that asked for it. */
+typedef struct plim_watch_site {
+    plim_watch_frame frame[PLIM_WATCH_FRAMES]; /**< innermost first; lines of Python where there are any, else native frames */
+    uint32_t n_frames;
+    char label[64];    /**< the operation, where native names say something: "ConvolutionBackward0", "Python small objects" */
+    uint64_t bytes;    /**< live, as requested */
+    uint64_t resident; /**< of these really in memory */
+    uint64_t blocks, allocations, frees;
+    uint64_t block_bytes; /**< of the largest live block */
+    double growth;        /**< bytes per second, over the last seconds */
+    bool steady;          /**< grows steadily: hardly anything is ever freed */
+    plim_watch_name name; /**< name.name is "" where no variable was found */
+} plim_watch_site;
+
+typedef struct plim_watch_fix {
+    char text[240];
+    bool computed; /**< `peak` was got by replaying what was recorded with the remedy applied */
+    uint64_t peak;
+    bool fits;     /**< peak is within the limit that refused */
+} plim_watch_fix;
+
+typedef struct plim_watch_limit {
+    char name[32];    /**< "budget", "RLIMIT_AS", "cgroup" */
+    char source[120]; /**< where it was read */
+    uint64_t limit, used; /**< bytes; of "max_map_count": mappings. PLIM_UNLIMITED: none */
+    bool refuses;     /**< this request does not pass it */
+} plim_watch_limit;
+
+typedef struct plim_watch_process {
+    int32_t pid, parent;
+    char program[32];
+    bool attached; /**< the recording library is in it; false: followed through /proc alone */
+    bool ended;
+    uint64_t resident, resident_peak, recorded;
+} plim_watch_process;
+
+typedef enum plim_watch_event {
+    PLIM_WATCH_REFUSED, /**< the budget refused a request (or would have: PLIM_WATCH_REPORT) */
+    PLIM_WATCH_FAILED,  /**< the system refused one */
+    PLIM_WATCH_OVER,    /**< more is resident than the budget allows, by requests too small to refuse */
+    PLIM_WATCH_KILLED,  /**< a signal ended the program */
+    PLIM_WATCH_ENDED,   /**< it ended by itself */
+} plim_watch_event;
+
+typedef enum plim_watch_cause {
+    PLIM_WATCH_NO_CAUSE,
+    PLIM_WATCH_REQUEST,       /**< the request alone is too big */
+    PLIM_WATCH_HOLDER,        /**< something else holds the memory */
+    PLIM_WATCH_GROWTH,        /**< and it grows steadily */
+    PLIM_WATCH_GRAPH,         /**< autograd graphs of past iterations are kept alive */
+    PLIM_WATCH_FRAGMENTATION, /**< the allocator keeps free memory */
+    PLIM_WATCH_NONSENSE,      /**< no such size can be meant */
+    PLIM_WATCH_ADDRESS_SPACE, /**< RLIMIT_AS */
+    PLIM_WATCH_DATA,          /**< RLIMIT_DATA */
+    PLIM_WATCH_MAPS,          /**< vm.max_map_count */
+    PLIM_WATCH_OVERCOMMIT,    /**< vm.overcommit_memory */
+    PLIM_WATCH_CGROUP,        /**< a control group's limit, enforced by a kill */
+    PLIM_WATCH_HOST,          /**< the machine ran out of memory */
+    PLIM_WATCH_SIGNAL,        /**< somebody else's signal: not memory */
+} plim_watch_cause;
+
+/** Everything that is known at one moment. The texts are ready to print; the numbers are those in the texts. */
+typedef struct plim_watch_report {
+    plim_watch_event event;
+    plim_watch_cause cause;
+    double seconds;    /**< since the start */
+    char verdict[240]; /**< one line */
+    int32_t pid;
+    uint64_t budget;   /**< 0: none */
+    int32_t wait_status; /**< of KILLED and ENDED, as wait(2) gives it */
+
+    uint64_t asked;          /**< bytes; 0: nothing was asked for */
+    char call[16];           /**< "malloc" */
+    char thread[32];
+    bool gil_released;
+    plim_watch_site asking;
+
+    char refused[480];       /**< who refused, and who would have let it pass; of a kill: who killed */
+    plim_watch_limit limit[PLIM_WATCH_LIMITS];
+    uint32_t n_limits;
+
+    plim_watch_site held[PLIM_WATCH_HELD]; /**< by resident bytes, largest first */
+    uint32_t n_held;
+    uint64_t held_others;    /**< live bytes of further sites */
+    char growing[240];       /**< what grew in the last seconds; "" for nothing */
+
+    char why[PLIM_WATCH_LINES][320];
+    uint32_t n_why;
+    plim_watch_fix fix[PLIM_WATCH_FIXES];
+    uint32_t n_fixes;
+
+    uint64_t live;           /**< recorded bytes, requested */
+    uint64_t resident, resident_file, resident_shared; /**< of all processes */
+    uint64_t recorded;       /**< recorded bytes that are resident */
+    uint64_t kept;           /**< free memory that the allocator keeps */
+    char coverage[400];      /**< what share of what is resident the recorded blocks explain, and what the rest is */
+    uint64_t peak;           /**< the most that was resident, by the kernel's count */
+    char peak_at[240];       /**< the line that asked last before the peak */
+
+    plim_watch_process process[PLIM_WATCH_PROCESSES];
+    uint32_t n_processes, processes; /**< in the list; in all */
+    char note[PLIM_WATCH_LINES][240]; /**< what was not seen, and why */
+    uint32_t n_notes;
+    uint64_t refusals;       /**< so far */
+} plim_watch_report;
+
+/** A point of the time line. */
+typedef struct plim_watch_sample {
+    double seconds;
+    uint64_t resident, live, kept;
+    uint32_t processes;
+} plim_watch_sample;
+
+/** What a live view shows. */
+typedef struct plim_watch_live {
+    plim_watch_sample now;
+    uint64_t budget;     /**< 0: none; then `limit` is what the system gives */
+    uint64_t limit;
+    double growth;       /**< resident bytes per second */
+    double seconds_left; /**< until the limit at this rate; negative: it is not getting nearer */
+    uint64_t refusals;
+    plim_watch_site site[8];
+    uint32_t n_sites;
+} plim_watch_live;
+
+typedef struct plim_watch_options {
+    char *const *argv;       /**< the program and its words, ending with NULL; looked up in PATH */
+    uint64_t memory;         /**< 0: nothing is refused */
+    plim_watch_breach on_breach;
+    const char *preload;     /**< the recording library; NULL: libplimsoll_watch.so beside this library */
+    bool no_source;          /**< leave the text of source lines out of reports */
+    void *ctx;               /**< for the calls below; each may be NULL */
+    void (*report)(void *ctx, const plim_watch_report *report); /**< at refusals, and once at the end. Not called for every refusal of the same line */
+    void (*sample)(void *ctx, const plim_watch_sample *sample); /**< ten times a second, and at every new peak */
+    void (*live)(void *ctx, const plim_watch_live *live);       /**< four times a second */
+} plim_watch_options;
+
+/** Runs the program to its end. Its standard streams, working folder and terminal are the caller's; SIGINT and SIGQUIT are left to it and SIGTERM, SIGHUP,
+ *  SIGUSR1, SIGUSR2 are passed on to it meanwhile.
+ *  @param wait_status  how it ended, as wait(2) gives it
+ *  @return PLIM_OK whenever the program was run, however it ended; PLIM_E_IO when it cannot be started */
+PLIM_API plim_status plim_watch(int *wait_status, const plim_watch_options *how, plim_error *err);
+
 #ifdef __cplusplus
 }
 #endif

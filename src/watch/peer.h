@@ -1,0 +1,40 @@
+/* Looking into another process: its memory, and its files in /proc. Nothing here can harm it or wait for it; whatever cannot be read is false or 0. */
+#ifndef PLIM_WATCH_PEER_H
+#define PLIM_WATCH_PEER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/** Copies n bytes at `address` of process `pid` (process_vm_readv, else /proc/PID/mem). False: not all of them can be read. */
+bool plim__peer_read(int pid, uint64_t address, void *to, size_t n);
+/** A word, or 0. */
+uint64_t plim__peer_word(int pid, uint64_t address);
+/** A C string, cut to fit, always ended. False (and "") when its beginning cannot be read. */
+bool plim__peer_text(int pid, uint64_t address, char *to, size_t size);
+
+/** Reads /proc/PID/NAME whole into buf and ends it with NUL. @return the length, 0 when it cannot be read */
+size_t plim__peer_file(int pid, const char *name, char *buf, size_t size);
+
+/** Numbers of /proc/PID/status, in bytes. Zeroed where a line is missing (a zombie has none). */
+typedef struct plim__peer_status {
+    char name[32];
+    int parent;
+    uint64_t vm_size, vm_data, vm_swap, resident, peak, anon, file, shared; /* VmSize VmData VmSwap VmRSS VmHWM RssAnon RssFile RssShmem */
+    bool alive; /* it is there and no zombie */
+} plim__peer_status;
+bool plim__peer_status_read(int pid, plim__peer_status *out);
+
+/** Resident bytes now, by /proc/PID/statm: the cheapest look. 0 when it is gone. */
+uint64_t plim__peer_resident(int pid);
+/** Its share of resident memory, pages that several processes have divided among them (smaps_rollup Pss); the resident bytes where the kernel does not say. */
+uint64_t plim__peer_share(int pid);
+
+/** All descendants of `root` and itself, as /proc shows them now; parents first. @return how many, at most `max` */
+uint32_t plim__peer_tree(int root, int *pid, int *parent, uint32_t max);
+
+/** Why the recording library cannot be in a program: an ELF file without an interpreter (static), a setuid or setgid file. Follows a script's #! line.
+ *  @return false and a reason such as "it is linked statically" */
+bool plim__peer_preloadable(const char *program, char *why, size_t size);
+
+#endif

@@ -1,0 +1,27 @@
+/* Where CPython keeps what a stack walk needs, version by version: byte offsets in its structures. The recording library and the supervisor share this table.
+ * Versions from 3.13 on describe themselves (_PyRuntime begins with "xdebugpy" and a table of offsets); that table is used where it is there. */
+#ifndef PLIM_WATCH_PYLAYOUT_H
+#define PLIM_WATCH_PYLAYOUT_H
+
+#include <stdint.h>
+
+typedef struct plim__pylayout {
+    uint32_t version;       /* 0x030b: major and minor */
+    int16_t thread_frame;   /* PyThreadState: frame, or cframe (3.11, 3.12), or current_frame */
+    int16_t cframe_current; /* _PyCFrame: current_frame; -1: thread_frame points at the frame itself */
+    int16_t frame_previous, frame_code, frame_instr; /* of the frame: f_back / previous, code, f_lasti or the instruction pointer */
+    int16_t frame_owner;    /* -1: none */
+    int8_t owner_skip;      /* frames with this owner are no frames of code; -1: none */
+    int8_t instr_is;        /* PLIM__PY_INSTR_... */
+    int16_t frame_globals, frame_locals; /* f_globals; localsplus (3.11 and later), f_localsplus before */
+    int16_t code_file, code_name, code_qualname, code_first_line; /* qualname -1: none */
+    int16_t code_start;     /* of the bytecode in the code object, where the instruction is a pointer */
+    int16_t str_header;     /* bytes before the characters of a compact ASCII str */
+} plim__pylayout;
+
+enum { PLIM__PY_INSTR_BYTES, PLIM__PY_INSTR_UNITS, PLIM__PY_INSTR_POINTER };
+
+/** The row for PY_VERSION_HEX `version`, or NULL where nothing is known. */
+const plim__pylayout *plim__pylayout_of(uint32_t version);
+
+#endif

@@ -1,0 +1,12 @@
+/* How much of each block is really in memory: the present bits of /proc/PID/pagemap. Swapped pages do not count. */
+#ifndef PLIM_WATCH_RESIDENT_H
+#define PLIM_WATCH_RESIDENT_H
+
+#include "watch/block.h"
+
+/** Fills `resident` of every block: exact for pages that lie in one block; a page that two blocks share counts for each by its bytes.
+ *  @param pages_max  how many pages to look at in all; blocks beyond are estimated from evenly spread pages. 0: look at all
+ *  @return false when the kernel does not let us look: nothing is filled */
+bool plim__resident_fill(int pid, plim__block *block, uint32_t n, uint64_t pages_max);
+
+#endif
