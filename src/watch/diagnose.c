@@ -383,6 +383,16 @@ static void diagnose_overcommit(plim_watch_report *r, const plim_watch_limit *li
     plim__fix_add(r, 0, 0, "make it in pieces, or keep it in a file (np.memmap): plimsoll size says what fits");
 }
 
+static void diagnose_hole(plim_watch_report *r, const plim_watch_limit *limit)
+{
+    texts t;
+    r->cause = PLIM_WATCH_REQUEST;
+    snprintf(r->verdict, sizeof r->verdict, "allocation of %s refused: no hole in the address space is that large", size_text(&t, 0, r->asked));
+    snprintf(r->refused, sizeof r->refused, "by the address space: the largest hole between mappings is %s", size_text(&t, 0, limit->limit));
+    plim__why_add(r, "%s in one piece, and the largest hole is %s", size_text(&t, 0, r->asked), size_text(&t, 1, limit->limit));
+    plim__fix_add(r, 0, 0, "make it in pieces, or keep it in a file (np.memmap): plimsoll size says what fits");
+}
+
 static void diagnose_nonsense(plim_watch_report *r)
 {
     char line[160], text[32];
@@ -418,6 +428,8 @@ static void diagnose_system(plim__supervisor *s, plim_watch_report *r, const pli
         diagnose_maps(r, limit);
     else if (l->cause == PLIM_WATCH_OVERCOMMIT)
         diagnose_overcommit(r, limit);
+    else if (!strcmp(limit->name, "address space"))
+        diagnose_hole(r, limit);
     else
         diagnose_address_space(r, l, limit);
     /* What the allocator keeps would have been enough: that is the cause then, and the limit only where it showed. */
