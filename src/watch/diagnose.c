@@ -165,7 +165,8 @@ static bool request_upcast(plim__supervisor *s, plim_watch_report *r)
     }
     plim__fix_add(r, free_of + plim__replay_peak(&s->timeline, NULL, narrow, 1), r->budget, "%s", u.instead);
     rows_fix(r, &u, rest);
-    plim__fix_add(r, before, 0, "a budget that lets this line run unchanged");
+    r->peak_as_is = before;
+    plim__fix_add(r, 0, 0, "a budget of %s lets this line run unchanged", size_text(&t, 3, before));
     return true;
 }
 
@@ -181,7 +182,7 @@ static void diagnose_too_big(plim__supervisor *s, plim_watch_report *r)
     if (request_upcast(s, r)) return;
     plim__why_add(r, "%s in one piece: %.0f%% of the budget", size_text(&t, 0, r->asked), 100.0 * (double)r->asked / (double)r->budget);
     plim__fix_add(r, 0, 0, "make it in pieces, or keep it in a file (np.memmap)");
-    plim__fix_add(r, r->resident + r->asked, 0, "a budget that lets this request pass");
+    plim__fix_add(r, 0, 0, "a budget of %s lets this request pass", size_text(&t, 4, r->resident + r->asked));
 }
 
 /* -------------------------------------------------------------------------------------------- somebody holds it */
@@ -283,13 +284,14 @@ static void diagnose_holder(plim__supervisor *s, plim_watch_report *r, uint64_t 
             plim__fix_add(r, peak_if(s, r, row, false, 0, r->asked), limit, "if `%s` is no longer needed here: del %s before this line", row->name.name, row->name.name);
     }
     plim__fix_add(r, 0, 0, "a smaller batch, or pieces of it one after the other (the part of these lines that scales with it is not known)");
-    if (r->asked) plim__fix_add(r, r->resident + r->asked, 0, "a budget that lets this request pass");
+    if (r->asked) plim__fix_add(r, 0, 0, "a budget of %s lets this request pass", size_text(&t, 4, r->resident + r->asked));
 }
 
 void plim__diagnose_held(plim__supervisor *s, plim_watch_report *r, uint64_t limit)
 {
     const plim_watch_site *steady = row_steady(r);
     char names[8], first[8];
+    r->peak_as_is = peak_if(s, r, NULL, false, 1, r->asked);
     if (!steady || steady_bytes(r) * 4 < r->resident)
         diagnose_holder(s, r, limit);
     else if (graph_names(s, names, sizeof names, first, sizeof first))
@@ -333,6 +335,7 @@ static void fragmentation_why(plim__supervisor *s, plim_watch_report *r, const p
     plim__why_add(r, "glibc's heap of %s = %s used + %s free but kept (%s of it at its end, where it could be given back)", size_text(&t, 0, h->arena), size_text(&t, 1, h->used),
             size_text(&t, 2, h->kept), size_text(&t, 3, h->top));
     plim__why_add(r, "large blocks were freed between blocks that are still used: below its moving mmap threshold (up to 32 MiB) glibc cuts them from one heap");
+    r->peak_as_is = r->resident;
     const uint64_t after = r->resident > h->kept ? r->resident - h->kept : 0;
     if (!has_variable(w->pid, "MALLOC_MMAP_THRESHOLD_"))
         plim__fix_add(r, after, limit, "set MALLOC_MMAP_THRESHOLD_=%llu in the environment", (unsigned long long)threshold_for(s));

@@ -33,22 +33,31 @@ static uint64_t limit_of(const plim__supervisor *s, const char **name)
     return 0;
 }
 
+static bool is_recorded(const plim__supervisor *s)
+{
+    for (uint32_t i = 0; i < s->n_processes; i++)
+        if (s->process[i].pid == s->child && s->process[i].slot) return true;
+    return false;
+}
+
 /* One line: the peak, where it was, how near the limit. */
 static void diagnose_ended(const plim__supervisor *s, plim_watch_report *r)
 {
-    char a[32], b[32], c[32], kept[120] = "", refused[64] = "";
+    char a[32], b[32], c[32], kept[120] = "", more[160] = "";
     const char *name;
     const uint64_t limit = limit_of(s, &name);
     uint64_t waste = 0;
     for (uint32_t i = 0; i < s->n_processes; i++) waste += s->process[i].kept_at_peak;
     if (waste >= 64 * MIB && waste * 4 >= r->peak)
         snprintf(kept, sizeof kept, "; %s of it was free memory that the allocator kept", bytes_text(&c, waste));
-    if (s->refusals) snprintf(refused, sizeof refused, "; %llu request%s refused", (unsigned long long)s->refusals, s->refusals == 1 ? " was" : "s were");
+    if (s->refusals) snprintf(more, sizeof more, "; %llu request%s refused", (unsigned long long)s->refusals, s->refusals == 1 ? " was" : "s were");
+    if (!is_recorded(s))
+        snprintf(more, sizeof more, "; followed through /proc alone%s%s", s->not_preloadable[0] ? ": " : "", s->not_preloadable);
     if (limit)
         snprintf(r->verdict, sizeof r->verdict, "peak %s of %s (%.0f%% of %s)%s%.80s%s%s", bytes_text(&a, r->peak), bytes_text(&b, limit), 100.0 * (double)r->peak / (double)limit, name,
-                 r->peak_at[0] ? " at " : "", r->peak_at, kept, refused);
+                 r->peak_at[0] ? " at " : "", r->peak_at, kept, more);
     else
-        snprintf(r->verdict, sizeof r->verdict, "peak %s%s%.80s%s%s", bytes_text(&a, r->peak), r->peak_at[0] ? " at " : "", r->peak_at, kept, refused);
+        snprintf(r->verdict, sizeof r->verdict, "peak %s%s%.80s%s%s", bytes_text(&a, r->peak), r->peak_at[0] ? " at " : "", r->peak_at, kept, more);
 }
 
 static void diagnose_killed(plim__supervisor *s, plim_watch_report *r, const plim__killed *killed)
@@ -65,17 +74,16 @@ static void diagnose_killed(plim__supervisor *s, plim_watch_report *r, const pli
     if (killed->cause == PLIM_WATCH_SIGNAL) {
         snprintf(r->verdict, sizeof r->verdict, "your program was ended by SIG%s, %s", name ? name : "?",
                  signal_number == SIGKILL ? "and not by the kernel for lack of memory: somebody sent it" : "not by a memory limit");
-        snprintf(r->refused, sizeof r->refused, "SIG%s at t = %.2f s; %s", name ? name : "?", r->seconds, killed->text);
+        snprintf(r->refused, sizeof r->refused, "%s", killed->text);
         return;
     }
     const bool group = killed->cause == PLIM_WATCH_CGROUP;
     snprintf(r->verdict, sizeof r->verdict, "your program was killed by the kernel, not by a bug: %s",
              group ? "its control group's memory limit was reached" : "the machine had no memory left");
-    snprintf(r->refused, sizeof r->refused, "SIGKILL at t = %.2f s; %s", r->seconds, killed->text);
-    plim_watch_report *keep = r;
+    snprintf(r->refused, sizeof r->refused, "%s", killed->text);
     char verdict[sizeof r->verdict];
     memcpy(verdict, r->verdict, sizeof verdict);
-    plim__diagnose_held(s, keep, killed->limit);
+    plim__diagnose_held(s, r, killed->limit);
     memcpy(r->verdict, verdict, sizeof verdict);
     r->cause = killed->cause;
     const uint64_t limit = killed->limit && killed->limit != PLIM_UNLIMITED ? killed->limit : s->killer.ram_free + r->resident;
