@@ -7,7 +7,8 @@
  *                  Only the length of what comes before differs between versions (counters of references), so all is counted from the word that
  *                  is the PyObject's own address (lowest bit: who owns whom)
  *   sizes          how many, then up to 5 sizes and 5 strides in place, else a pointer to them
- *   StorageImpl    its data pointer is found as the word that lies in a recorded block
+ *   StorageImpl    vtable, counters of references (8 or 16 bytes, by version), data pointer ...: the word that lies in a recorded block. Not further:
+ *                  padding holds remains of other pointers
  *   AutogradMeta   vtable | std::string of 32 bytes | grad (TensorImpl) 40 | grad_fn (Node) 48
  *   Node           vtable; before its first entry the type_info, whose second word is the mangled name: "N5torch...12AddBackward0E" */
 #include "watch/pyarrays.h"
@@ -20,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DIMS_MAX = 32, IMPL_WORDS = 28, STORAGE_WORDS = 8 };
+enum { DIMS_MAX = 32, IMPL_WORDS = 28, STORAGE_WORDS = 4 };
 
 enum { /* words of a TensorImpl, counted from the one that points back */
     BACK_STORAGE = 5, /* before it */

@@ -1,5 +1,6 @@
 /* Names of variables in programs of Python that really run: each script says where its arrays lie and what the interpreter's addresses are, then
- * waits inside a function while its memory is read. With every CPython from 3.8 to 3.13 that is here; arrays where numpy is, tensors where torch is. */
+ * waits inside a function while its memory is read. With every CPython from 3.8 to 3.13 that is here; arrays where NumPy is, tensors where PyTorch
+ * is. */
 #include "unit.h"
 
 #include "watch/peer.h"
