@@ -4,8 +4,9 @@
  *   a slot, one for each process          plim__rec_process: counters, the ask, stacks (sites), code names, live blocks, a ring of events
  *
  * The file is sparse: what nobody writes costs nothing. A watched process opens /proc/<supervisor>/fd/<n>, whose path the environment carries
- * (PLIM__REC_ENV), claims a free slot, maps the header and that slot, and closes the descriptor. It only writes facts: numbers, addresses, bytes of
- * names copied as they are. Whatever reads /proc, resolves a symbol or makes a sentence is the supervisor's.
+ * (PLIM__REC_ENV), claims a free slot, maps the header and that slot, and closes the descriptor. The supervisor's own child does so when it starts; others, and
+ * children made by fork, with their first large request, for slots are few and shells are many. It only writes facts: numbers, addresses, bytes of names copied
+ * as they are. Whatever reads /proc, resolves a symbol or makes a sentence is the supervisor's.
  *
  * Who writes what
  *   header.slot[i]      claimed by a process (compare and swap from 0 to its pid), given back by the supervisor, its memory zero

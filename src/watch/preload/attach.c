@@ -1,8 +1,9 @@
-/* Coming up in a program: a slot of the shared memory is claimed, what is to be known of the process is found out, and the hooks begin to record. Where any of it fails the
- * program runs on unwatched. A child made by fork claims a slot of its own; a program made by exec comes up anew.
+/* Coming up in a program. The constructor finds out what needs the dynamic linker and arms the hooks; the first large request claims a slot of the shared memory and
+ * attaches. (The program that the supervisor itself started attaches at once, so that it can be told that the library is there.) Where any of it fails the program
+ * runs on unwatched. A child made by fork is armed anew, with a slot of its own to come; a program made by exec comes up as any other.
  *
- * For tests: with PLIMSOLL_WATCH_FAIL=N in the environment the N-th system call that attaching makes (the N-th, counted from 1, across forks) fails as if the kernel
- * had refused it. */
+ * For tests: with PLIMSOLL_WATCH_FAIL=N in the environment the N-th system call that attaching makes (counted from 1, in a child on from its parent's) fails as if the
+ * kernel had refused it. */
 #include "watch/preload/preload.h"
 
 #include <dlfcn.h>
@@ -18,17 +19,23 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define FAIL_ENV "PLIMSOLL_WATCH_FAIL"
 
 enum { PAGE = 4096 };
 
-static _Atomic uint32_t never; /* what `watching` points at before and where nothing can be watched */
-plim__pre_state plim__pre = {.watching = &never};
+static _Atomic uint32_t nothing; /* what `stage` points at before and where nothing can be watched */
+plim__pre_state plim__pre = {.stage = &nothing};
 
-static char shared_path[64]; /* programs may clear their environment */
-static long fail_at;         /* system calls until the one that fails; 0: none does */
+static char shared_path[64];  /* programs may clear their environment */
+static char allocator[sizeof plim__pre.me->allocator];
+static uint64_t started_ns;   /* CLOCK_MONOTONIC of the constructor, or of the fork */
+static bool armed;            /* as `stage` would say, had it not been cleared by a fork */
+static void *place;           /* where a slot is mapped: in a child its parent's, until its own goes over it */
+static _Atomic uint32_t lock; /* of attaching */
+static long fail_at;          /* system calls until the one that fails; 0: none does */
 
 static bool injected(void) { return fail_at && !--fail_at; }
 
@@ -78,34 +85,33 @@ static bool slot_claim(plim__rec_header *h, uint32_t *slot)
     return false;
 }
 
-/* Claims a slot and maps it, at `at` if that is not NULL. On failure the slot is given back: nobody has seen it. */
-static bool slot_take(plim__rec_header *h, int fd, void *at)
+/* Claims a slot and maps it. On failure the slot is given back: nobody has seen it. */
+static bool slot_take(plim__rec_header *h, int fd)
 {
     uint32_t slot;
     if (!slot_claim(h, &slot)) return false;
-    void *me = sys_map(at, h->slot_bytes, MAP_SHARED | (at ? MAP_FIXED : 0), fd, h->slot_offset + slot * h->slot_bytes);
+    void *me = sys_map(place, h->slot_bytes, MAP_SHARED | (place ? MAP_FIXED : 0), fd, h->slot_offset + slot * h->slot_bytes);
     if (!me) {
         atomic_store(&h->slot[slot], 0);
         return false;
     }
-    plim__pre.me = me;
+    plim__pre.me = place = me;
     plim__pre.slot = slot;
     return true;
 }
 
-static bool shared_open(plim__rec_header **header, void *at)
+static bool shared_open(void)
 {
     const int fd = sys_open(shared_path);
     if (fd < 0) return false;
-    bool good = false;
-    const uint64_t bytes = sys_size(fd);
-    plim__rec_header *h = *header;
-    if (!h && bytes >= sizeof *h) h = sys_map(NULL, (uint64_t)pages(sizeof *h) * PAGE, MAP_SHARED, fd, 0);
-    if (h && bytes) good = header_good(h, bytes) && slot_take(h, fd, at);
-    if (h && !good && !*header)
-        sys_unmap(h, (uint64_t)pages(sizeof *h) * PAGE);
+    const uint64_t bytes = sys_size(fd), head = (uint64_t)pages(sizeof(plim__rec_header)) * PAGE;
+    plim__rec_header *h = plim__pre.header; /* a child has it already */
+    if (!h && bytes >= head) h = sys_map(NULL, head, MAP_SHARED, fd, 0);
+    const bool good = h && header_good(h, bytes) && slot_take(h, fd);
+    if (h && !good && !plim__pre.header)
+        sys_unmap(h, head);
     else
-        *header = h;
+        plim__pre.header = h;
     close(fd);
     return good;
 }
@@ -154,25 +160,35 @@ static void allocator_find(void)
     if (!dladdr(real, &malloc_in) || !dladdr(code_at(&libc), &libc_in)) return;
     plim__pre.glibc = malloc_in.dli_fbase == libc_in.dli_fbase;
     const char *slash = strrchr(malloc_in.dli_fname, '/');
-    strncpy(plim__pre.me->allocator, slash ? slash + 1 : malloc_in.dli_fname, sizeof plim__pre.me->allocator - 1);
+    strncpy(allocator, slash ? slash + 1 : malloc_in.dli_fname, sizeof allocator - 1);
     if (!plim__pre.glibc) return;
+    plim__pre_flag(PLIM__REC_GLIBC);
     void *info = dlsym(RTLD_DEFAULT, "mallinfo2"), *trim = dlsym(RTLD_DEFAULT, "malloc_trim");
     memcpy(&plim__pre.mallinfo2, &info, sizeof info);
     memcpy(&plim__pre.malloc_trim, &trim, sizeof trim);
 }
 
-static void slot_fill(uint32_t flags)
+static uint64_t monotonic_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static void slot_fill(void)
 {
     plim__rec_process *me = plim__pre.me;
     me->pid = (int32_t)getpid();
     me->parent = (int32_t)getppid();
-    me->start_ns = plim__pre.attached_ns = plim__pre_now();
+    me->start_ns = started_ns > plim__pre.header->start_ns ? started_ns - plim__pre.header->start_ns : 0;
+    plim__pre.attached_ns = plim__pre_now();
+    memcpy(me->allocator, allocator, sizeof allocator);
     prctl(PR_GET_NAME, me->program);
-    atomic_fetch_or(&me->flags, flags | (plim__pre.glibc ? PLIM__REC_GLIBC : 0) | (plim__pre.unwinds ? PLIM__REC_UNWINDS : 0));
+    atomic_store(&me->flags, atomic_load(&plim__pre.flags));
     plim__pre_blocks_reset();
     plim__pre_sites_reset();
     plim__pre_unwind_reset();
-    plim__pre_python_reset();
+    plim__pre_python_tell();
     prctl(PR_SET_PTRACER, (unsigned long)plim__pre.header->supervisor, 0, 0, 0); /* it may look into us where only parents may */
     atomic_store_explicit(&me->ready, 1, memory_order_release);
 }
@@ -180,32 +196,39 @@ static void slot_fill(uint32_t flags)
 /* ---- coming up, forking, leaving ---- */
 
 /* A page that is zero in a child: whoever makes one without the C library's fork leaves its parent's slot alone. */
-static bool watching_page(void)
+static bool stage_page(void)
 {
     _Atomic uint32_t *page = sys_map(NULL, PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (!page) return false;
     madvise((void *)(uintptr_t)page, PAGE, MADV_WIPEONFORK);
-    plim__pre.watching = page;
+    plim__pre.stage = page;
     return true;
 }
 
-static void before_fork(void) { plim__pre_in_hook++; }
-static void after_fork(void) { plim__pre_in_hook--; }
+bool plim__pre_attach(void)
+{
+    const int error = errno;
+    plim__pre_in_hook = 1;
+    plim__pre_lock(&lock);
+    if (atomic_load(plim__pre.stage) == PLIM__PRE_ARMED) {
+        armed = shared_open();
+        if (armed) slot_fill();
+        atomic_store_explicit(plim__pre.stage, armed ? PLIM__PRE_ATTACHED : PLIM__PRE_OFF, memory_order_release);
+    }
+    plim__pre_unlock(&lock);
+    plim__pre_in_hook = 0;
+    errno = error;
+    return atomic_load(plim__pre.stage) == PLIM__PRE_ATTACHED;
+}
 
 static void in_child(void)
 {
-    char allocator[sizeof plim__pre.me->allocator];
-    const int error = errno;
-    const bool was = plim__pre.me;
-    if (was) memcpy(allocator, plim__pre.me->allocator, sizeof allocator);
-    atomic_store(plim__pre.watching, 0);
-    if (was && shared_open(&plim__pre.header, plim__pre.me)) {
-        memcpy(plim__pre.me->allocator, allocator, sizeof allocator);
-        slot_fill(PLIM__REC_FORKED);
-        atomic_store_explicit(plim__pre.watching, 1, memory_order_release);
-    }
-    plim__pre_in_hook--;
-    errno = error;
+    started_ns = monotonic_ns();
+    atomic_store(&lock, 0);
+    plim__pre_python_reset();
+    atomic_fetch_or(&plim__pre.flags, PLIM__REC_FORKED);
+    atomic_fetch_and(&plim__pre.flags, (uint32_t)~PLIM__REC_ENDED);
+    atomic_store_explicit(plim__pre.stage, armed ? PLIM__PRE_ARMED : PLIM__PRE_OFF, memory_order_release);
 }
 
 static bool environment_read(void)
@@ -217,19 +240,26 @@ static bool environment_read(void)
     return true;
 }
 
-__attribute__((constructor(101))) static void attach(void)
+static bool started_by_supervisor(void)
+{
+    return !strncmp(shared_path, "/proc/", 6) && strtol(shared_path + 6, NULL, 10) == (long)getppid();
+}
+
+__attribute__((constructor(101))) static void arm(void)
 {
     plim__pre_resolve();
     const int error = errno;
     plim__pre_in_hook = 1;
-    if (environment_read() && watching_page() && shared_open(&plim__pre.header, NULL)) {
-        void (*self)(void) = attach;
+    if (environment_read() && stage_page()) {
+        void (*self)(void) = arm;
+        started_ns = monotonic_ns();
         plim__pre.own = plim__pre_text_of(code_at(&self));
         allocator_find();
         plim__pre_unwind_prepare();
-        slot_fill(0);
-        pthread_atfork(before_fork, after_fork, in_child);
-        atomic_store_explicit(plim__pre.watching, 1, memory_order_release);
+        plim__pre_python_find();
+        armed = !pthread_atfork(NULL, NULL, in_child);
+        atomic_store_explicit(plim__pre.stage, armed ? PLIM__PRE_ARMED : PLIM__PRE_OFF, memory_order_release);
+        if (armed && started_by_supervisor()) plim__pre_attach();
     }
     plim__pre_in_hook = 0;
     errno = error;

@@ -37,11 +37,11 @@ PLIM__PRE_APART static void *large_calloc(size_t n, size_t size, const void *cal
 PLIM__PRE_APART static void *large_realloc(void *old, size_t n, const void *caller)
 {
     if (plim__pre_is_boot(old)) return plim__pre_boot_moved(old, n);
-    if (!plim__pre_watches()) return plim__pre_real.realloc(old, n);
+    const bool large = n >= PLIM__REC_LARGE;
+    if (!(large ? plim__pre_wakes() : plim__pre_watches())) return plim__pre_real.realloc(old, n);
     const uint64_t had = old ? plim__pre_bytes_at((uintptr_t)old) : 0;
     plim__pre_request r = {.call = PLIM__REC_REALLOC, .bytes = n, .old_bytes = had, .caller = caller};
     r.stack = (uintptr_t)__builtin_frame_address(0);
-    const bool large = n >= PLIM__REC_LARGE;
     if (large && !plim__pre_begin(&r)) return NULL;
     plim__rec_block block;
     plim__pre_in_hook = 1;

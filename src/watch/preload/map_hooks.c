@@ -92,8 +92,9 @@ PLIM__PRE_APART static void *recorded_mmap(void *at, size_t n, int prot, int fla
 
 HOOK void *mmap(void *at, size_t n, int prot, int flags, int fd, off_t off)
 {
-    if (!(flags & MAP_FIXED) && !is_memory(n, prot, flags)) return plim__pre_real.mmap(at, n, prot, flags, fd, off);
-    if (!plim__pre_watches() || from_allocator(CALLER)) return plim__pre_real.mmap(at, n, prot, flags, fd, off);
+    const bool memory = is_memory(n, prot, flags);
+    if ((!memory && !(flags & MAP_FIXED)) || from_allocator(CALLER) || !(memory ? plim__pre_wakes() : plim__pre_watches()))
+        return plim__pre_real.mmap(at, n, prot, flags, fd, off);
     return recorded_mmap(at, n, prot, flags, fd, off, CALLER);
 }
 
@@ -161,7 +162,7 @@ HOOK void *mremap(void *at, size_t old, size_t n, int flags, ...)
  * knows the caller by its return address: so the real function is jumped to, which the compiler makes of a call in this place. */
 HOOK void *dlopen(const char *file, int mode)
 {
-    if (plim__pre_watches()) {
+    if (!plim__pre_in_hook && atomic_load(plim__pre.stage) != PLIM__PRE_OFF) {
         plim__pre_python_find();
         if (mode & RTLD_DEEPBIND) {
             mode &= ~RTLD_DEEPBIND;

@@ -53,11 +53,18 @@ typedef struct plim__pre_range {
     uintptr_t lo, hi;
 } plim__pre_range;
 
+typedef enum plim__pre_stage {
+    PLIM__PRE_OFF,      /* nothing is recorded */
+    PLIM__PRE_ARMED,    /* the first large request will claim a slot */
+    PLIM__PRE_ATTACHED, /* header and me are there */
+} plim__pre_stage;
+
 typedef struct plim__pre_state {
-    _Atomic uint32_t *watching; /* in a page that a fork clears, so a child writes nothing into its parent's slot */
+    _Atomic uint32_t *stage; /* in a page that a fork clears, so a child writes nothing into its parent's slot */
     plim__rec_header *header;
     plim__rec_process *me;
     uint32_t slot;
+    _Atomic uint32_t flags;    /* of plim__rec_process */
     bool glibc;                /* the real malloc is the C library's: blocks have its header */
     bool unwinds;              /* native stacks can be had without a lock */
     plim__pre_range own;       /* text of this library, */
@@ -71,13 +78,30 @@ typedef struct plim__pre_state {
 extern plim__pre_state plim__pre;
 extern _Thread_local int plim__pre_in_hook __attribute__((tls_model("initial-exec")));
 
-static inline bool plim__pre_watches(void) { return !plim__pre_in_hook && atomic_load_explicit(plim__pre.watching, memory_order_acquire); }
+/** Claims a slot, if none did yet. False: there is none to be had. */
+bool plim__pre_attach(void);
+
+/** Whether there is a record in which something could be. */
+static inline bool plim__pre_watches(void)
+{
+    return !plim__pre_in_hook && atomic_load_explicit(plim__pre.stage, memory_order_acquire) == PLIM__PRE_ATTACHED;
+}
+
+/** Whether a large request is to be recorded: the first one brings the record into being. Many processes never make one (shells, say), and slots are few. */
+static inline bool plim__pre_wakes(void)
+{
+    if (plim__pre_in_hook) return false;
+    const uint32_t stage = atomic_load_explicit(plim__pre.stage, memory_order_acquire);
+    return stage == PLIM__PRE_ATTACHED || (stage == PLIM__PRE_ARMED && plim__pre_attach());
+}
+
 static inline bool plim__pre_within(plim__pre_range r, const void *p) { return (uintptr_t)p - r.lo < r.hi - r.lo; }
 
 /** Nanoseconds since the supervisor began. */
 uint64_t plim__pre_now(void);
 /** The executable part of the loaded file that `p` lies in; empty where there is none. */
 plim__pre_range plim__pre_text_of(const void *p);
+/** Sets flags of the process, now or when it attaches. */
 void plim__pre_flag(uint32_t flag);
 
 /* ------------------------------------------------------------------------------------------------ locks */
@@ -164,6 +188,8 @@ uint64_t plim__pre_python_thread(bool *gil_held);
 uint32_t plim__pre_python_walk(uint64_t thread_state, plim__pre_pyframe *out, uint32_t max);
 /** The frame's code in the table, and its line. */
 plim__rec_frame plim__pre_python_frame(const plim__pre_pyframe *f);
+/** Tells a new slot what is known of the interpreter. */
+void plim__pre_python_tell(void);
 void plim__pre_python_reset(void);
 
 /** Loads libgcc's unwinder and primes it, where it needs no lock. */

@@ -17,10 +17,11 @@
 enum { OBJECT_TYPE = 8, STR_LENGTH = 16, STR_STATE = 32, CODE_PROBES = 64, UNCHECKED = 0, WALKS, MISMATCH };
 
 static struct {
-    bool found;
-    _Atomic int state; /* UNCHECKED, WALKS, MISMATCH */
+    _Atomic bool found; /* the rest does not change any more, but for */
+    _Atomic int state;  /* UNCHECKED, WALKS, MISMATCH */
     plim__pylayout layout;
-    uint64_t code_type, str_type;
+    uint32_t version;
+    uint64_t runtime, code_type, str_type, dict_type, list_type, tuple_type;
     void *(*this_thread)(void);      /* PyGILState_GetThisThreadState */
     void *(*running_thread)(void);   /* _PyThreadState_UncheckedGet: whoever holds the lock (this thread, if it does) */
     int (*finalizing)(void);         /* may be NULL */
@@ -62,33 +63,43 @@ static uint32_t version_find(void)
     return find(&text, "Py_GetVersion", NULL) ? version_of(text()) : 0;
 }
 
-static void tell_types(plim__rec_process *me)
-{
-    me->python_runtime = address_of("_PyRuntime");
-    me->python_code_type = address_of("PyCode_Type");
-    me->python_str_type = address_of("PyUnicode_Type");
-    me->python_dict_type = address_of("PyDict_Type");
-    me->python_list_type = address_of("PyList_Type");
-    me->python_tuple_type = address_of("PyTuple_Type");
-    python.code_type = me->python_code_type;
-    python.str_type = me->python_str_type;
-}
-
 void plim__pre_python_find(void)
 {
-    plim__rec_process *me = plim__pre.me;
     if (python.found || !find(&python.this_thread, "PyGILState_GetThisThreadState", NULL)) return;
     if (!find(&python.running_thread, "_PyThreadState_UncheckedGet", "PyThreadState_GetUnchecked")) return;
     if (!find(&python.line_of, "PyCode_Addr2Line", NULL)) return;
     find(&python.finalizing, "_Py_IsFinalizing", "Py_IsFinalizing");
-    me->python_version = version_find();
-    tell_types(me);
-    const uint64_t none[PLIM__PY_DESCRIPTION_WORDS] = {0}, *described = (const uint64_t *)(uintptr_t)me->python_runtime;
-    const bool known = plim__pylayout_described(&python.layout, me->python_version, described ? described : none);
-    atomic_store(&python.state, known && python.code_type && python.str_type ? UNCHECKED : MISMATCH);
+    python.version = version_find();
+    python.runtime = address_of("_PyRuntime");
+    python.code_type = address_of("PyCode_Type");
+    python.str_type = address_of("PyUnicode_Type");
+    python.dict_type = address_of("PyDict_Type");
+    python.list_type = address_of("PyList_Type");
+    python.tuple_type = address_of("PyTuple_Type");
+    const uint64_t none[PLIM__PY_DESCRIPTION_WORDS] = {0}, *described = (const uint64_t *)(uintptr_t)python.runtime;
+    const bool known = plim__pylayout_described(&python.layout, python.version, described ? described : none) && python.code_type && python.str_type;
+    atomic_store(&python.state, known ? UNCHECKED : MISMATCH);
+    atomic_store_explicit(&python.found, true, memory_order_release);
     plim__pre_flag(PLIM__REC_PYTHON_FOUND | (known ? 0 : PLIM__REC_PYTHON_MISMATCH));
-    atomic_thread_fence(memory_order_release);
-    python.found = true;
+    if (plim__pre_watches()) plim__pre_python_tell();
+}
+
+/* The place of codes without room, and what the supervisor needs. */
+void plim__pre_python_tell(void)
+{
+    plim__rec_process *me = plim__pre.me;
+    plim__rec_code *none = &me->code[PLIM__REC_NO_CODE];
+    memcpy(none->name, "?", 2);
+    memcpy(none->file, "?", 2);
+    atomic_store(&none->address, 1);
+    atomic_store(&none->ready, 1);
+    me->python_version = python.version;
+    me->python_runtime = python.runtime;
+    me->python_code_type = python.code_type;
+    me->python_str_type = python.str_type;
+    me->python_dict_type = python.dict_type;
+    me->python_list_type = python.list_type;
+    me->python_tuple_type = python.tuple_type;
 }
 
 /* ---- reading ---- */
@@ -171,7 +182,7 @@ static uint32_t first_walk(uint64_t thread_state, plim__pre_pyframe *out, uint32
 uint64_t plim__pre_python_thread(bool *gil_held)
 {
     *gil_held = false;
-    if (!python.found) return 0;
+    if (!atomic_load_explicit(&python.found, memory_order_acquire)) return 0;
     void *own = python.this_thread();
     if (!own) return 0;
     *gil_held = python.running_thread() == own;
@@ -311,15 +322,5 @@ plim__rec_frame plim__pre_python_frame(const plim__pre_pyframe *f)
     return (plim__rec_frame){.code = code, .line = line > 0 ? (uint32_t)line : 0};
 }
 
-/* A child made by fork has the same interpreter at the same place, but a slot that says nothing of it yet. */
-void plim__pre_python_reset(void)
-{
-    plim__rec_code *none = &plim__pre.me->code[PLIM__REC_NO_CODE];
-    memcpy(none->name, "?", 2);
-    memcpy(none->file, "?", 2);
-    atomic_store(&none->address, 1);
-    atomic_store(&none->ready, 1);
-    atomic_store(&code_lock, 0);
-    python.found = false;
-    plim__pre_python_find();
-}
+/* In a child made by fork nobody holds the lock. */
+void plim__pre_python_reset(void) { atomic_store(&code_lock, 0); }

@@ -21,7 +21,8 @@ uint64_t plim__pre_now(void)
 
 void plim__pre_flag(uint32_t flag)
 {
-    if (!(atomic_load_explicit(&plim__pre.me->flags, memory_order_relaxed) & flag)) atomic_fetch_or(&plim__pre.me->flags, flag);
+    atomic_fetch_or(&plim__pre.flags, flag);
+    if (atomic_load_explicit(plim__pre.stage, memory_order_acquire) == PLIM__PRE_ATTACHED) atomic_fetch_or(&plim__pre.me->flags, flag);
 }
 
 long plim__pre_futex(_Atomic uint32_t *word, int op, uint32_t value, uint64_t wait_ns)
@@ -44,7 +45,7 @@ void plim__pre_unlock(_Atomic uint32_t *lock)
 
 bool plim__pre_begin(plim__pre_request *r)
 {
-    r->watched = plim__pre_watches();
+    r->watched = plim__pre_wakes();
     if (!r->watched) return true;
     const int before = errno;
     plim__pre_in_hook = 1;

@@ -37,7 +37,6 @@ static _Unwind_Reason_Code step(struct _Unwind_Context *context, void *to)
 
 void plim__pre_unwind_prepare(void)
 {
-    plim__pre.unwinds = false;
     void *libgcc = plim__pre_real.dlopen("libgcc_s.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (!libgcc || !dlsym(RTLD_DEFAULT, "_dl_find_object") || !dlvsym(libgcc, "__divhc3", "GCC_12.0.0")) return;
     void *f = dlsym(libgcc, "_Unwind_Backtrace"), *g = dlsym(libgcc, "_Unwind_GetIP");
@@ -49,6 +48,7 @@ void plim__pre_unwind_prepare(void)
     walk w = {.out = first, .max = 4};
     backtrace(step, &w);
     plim__pre.unwinds = true;
+    plim__pre_flag(PLIM__REC_UNWINDS);
 }
 
 void plim__pre_unwind_reset(void) { atomic_store(&spent_ns, 0); }
