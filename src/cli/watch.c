@@ -1,5 +1,5 @@
-/* plimsoll watch: runs any program and says who holds its memory. The library watches; here its reports become text, JSON, a trace and a live view, and the
- * program's end becomes ours. Standard output is the program's alone. */
+/* plimsoll watch: runs any program and says who holds its memory. The library watches; here its reports become text, JSON, a trace and a live view,
+ * and the program's end becomes ours. Standard output is the program's alone. */
 #include "cli/cli.h"
 #include "cli/screen_text.h"
 #include "cli/watch_json.h"
@@ -81,8 +81,8 @@ static int start_code(const char *program, int otherwise)
     }
 }
 
-/* Ends this process by the signal that ended the program, so that whoever started us sees the same. Without a dump of our own, which could take the place of
- * the program's: a limit of 0 does not hold where dumps are piped to a program, not being dumpable does. */
+/* Ends this process by the signal that ended the program, so that whoever started us sees the same. Without a dump of our own, which could take the
+ * place of the program's: a limit of 0 does not hold where dumps are piped to a program, not being dumpable does. */
 static void end_by_signal(int number)
 {
     const struct rlimit none = {0};
