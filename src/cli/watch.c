@@ -31,20 +31,27 @@ typedef struct job {
     plim__watch_json json;
     plim__watch_trace trace;
     plim__watch_view view;
-    bool breached; /* a report of a breach came */
+    bool breached; /* a request over the budget came, or more than it was resident */
 } job;
 
 /* --------------------------------------------------------------------------------------------- while the program runs */
 
+/* Whether the program was ended for its breach of the budget. */
+static bool was_stopped(const job *j)
+{
+    return j->breached && j->how.on_breach == PLIM_WATCH_STOP;
+}
+
 static void on_report(void *ctx, const plim_watch_report *r)
 {
     job *j = ctx;
-    j->breached |= r->event == PLIM_WATCH_REFUSED || r->event == PLIM_WATCH_OVER;
+    j->breached |= r->event == PLIM_WATCH_REFUSED || r->event == PLIM_WATCH_OVER || r->refusals > 0;
     if (j->json_file.out) plim__watch_json_add(&j->json, r);
     if (j->trace_file.out) plim__watch_trace_report(&j->trace, r);
     if (j->quiet && plim__watch_clean(r)) return;
     if (j->live) plim__watch_view_hide(&j->view);
-    plim__watch_text(stderr, r, plim__screen_width(STDERR_FILENO, WIDTH_OTHERWISE));
+    if (r->event == PLIM_WATCH_KILLED && r->cause == PLIM_WATCH_SIGNAL && was_stopped(j)) plim__watch_verdict(stderr, r); /* all was said at the breach */
+    else plim__watch_text(stderr, r, plim__screen_width(STDERR_FILENO, WIDTH_OTHERWISE));
     fflush(stderr);
 }
 
@@ -129,7 +136,7 @@ static int files_finish(job *j, int wait_status, bool stopped)
 /* The program ended: what was gathered is put in its place, and its end becomes ours. */
 static int ended(job *j, int wait_status)
 {
-    const bool stopped = j->breached && j->how.on_breach == PLIM_WATCH_STOP;
+    const bool stopped = was_stopped(j);
     const int written = files_finish(j, wait_status, stopped);
     fflush(stderr);
     if (stopped) return PLIM__EXIT_BUDGET;

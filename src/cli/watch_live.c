@@ -133,7 +133,8 @@ static void fill_sites(plim__watch_lines *out, const plim_watch_live *l, uint32_
         const plim_watch_site *s = &l->site[i];
         char *line = line_add(out);
         plim_bytes_format(number, sizeof number, s->resident ? s->resident : s->bytes);
-        snprintf(line, size, "%9s  %11s  %s", number, s->growth != 0 ? growth_format(rate, sizeof rate, s->growth) : "", where[i]);
+        snprintf(line, size, "%9s  %11s  ", number, s->growth != 0 ? growth_format(rate, sizeof rate, s->growth) : "");
+        plim__screen_add(line, size, "%s", where[i]);
         if (!s->name.name[0]) continue;
         const int pad = widest - plim__screen_columns(where[i]);
         plim__screen_add(line, size, "%*s  `%s`", pad > 0 ? pad : 0, "", plim__screen_clean(name, sizeof name, s->name.name));

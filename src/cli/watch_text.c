@@ -428,11 +428,16 @@ bool plim__watch_clean(const plim_watch_report *r)
     return r->event == PLIM_WATCH_ENDED && r->cause == PLIM_WATCH_NO_CAUSE && r->refusals == 0;
 }
 
+void plim__watch_verdict(FILE *out, const plim_watch_report *r)
+{
+    char verdict[sizeof r->verdict];
+    fprintf(out, "plimsoll: %s\n", plim__screen_clean(verdict, sizeof verdict, r->verdict));
+}
+
 void plim__watch_text(FILE *out, const plim_watch_report *r, int width)
 {
     page p = {.out = out, .width = larger(width, WIDTH_MIN), .r = r};
-    char verdict[sizeof r->verdict];
-    fprintf(out, "plimsoll: %s\n", plim__screen_clean(verdict, sizeof verdict, r->verdict));
+    plim__watch_verdict(out, r);
     /* What was refused before has been reported then. */
     if (r->event == PLIM_WATCH_ENDED && r->cause == PLIM_WATCH_NO_CAUSE) return;
     asked(&p);

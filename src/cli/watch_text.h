@@ -19,6 +19,8 @@
 
 /** How a program ended that had no trouble: its last report is one line. */
 bool plim__watch_clean(const plim_watch_report *report);
+/** Its first line alone. */
+void plim__watch_verdict(FILE *out, const plim_watch_report *report);
 /** @param width  columns of a line; lines of text are wrapped, lines of source cut */
 void plim__watch_text(FILE *out, const plim_watch_report *report, int width);
 

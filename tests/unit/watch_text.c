@@ -1,6 +1,7 @@
 /* Reports of watched programs as text, JSON, trace and live view. The reports are written down here: no program runs. */
 #include "unit.h"
 
+#include "cli/cli.h"
 #include "cli/screen_text.h"
 #include "cli/watch_json.h"
 #include "cli/watch_live.h"
@@ -432,6 +433,34 @@ static void texts_are_cut_and_wrapped(void **state)
     assert_int_equal(plim__screen_wrap("short", 80), 5);
 }
 
+/* ---- options ---- */
+
+/* What follows the program's name is the program's, options that we know too. */
+static void options_end_at_the_program(void **state)
+{
+    (void)state;
+    bool quiet = false;
+    const plim__cli_option options[] = {{"quiet", 'q', PLIM__CLI_IS_FLAG, &quiet, NULL, "", NULL}};
+    const plim__cli_command cmd = {.name = "watch", .synopsis = "", .option = options, .n_options = 1, .stops_at_word = true};
+    static const struct { char *word[6]; bool quiet; int n; const char *first, *last; } cases[] = {
+        {{"watch", "-q", "sh", "-c", "x", "--help"}, true, 4, "sh", "--help"},
+        {{"watch", "sh", "-q", "--", "-x", "-"}, false, 5, "sh", "-"},
+        {{"watch", "--", "-q", "--", "a", "b"}, false, 4, "-q", "b"},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        char *argv[7] = {0};
+        int argc = 6, leave = -1;
+        plim__cli_shared shared;
+        memcpy(argv, cases[i].word, sizeof cases[i].word);
+        quiet = false;
+        assert_true(plim__cli_parse(&cmd, &shared, &argc, argv, &leave));
+        assert_int_equal(quiet, cases[i].quiet);
+        assert_int_equal(argc, cases[i].n);
+        assert_string_equal(argv[0], cases[i].first);
+        assert_string_equal(argv[argc - 1], cases[i].last);
+    }
+}
+
 /* ---- files ---- */
 
 static const plim_watch_options how = {.argv = (char *[]){"python3", "t \"x\".py", NULL}, .memory = 4 * GIB, .on_breach = PLIM_WATCH_STOP};
@@ -620,6 +649,7 @@ int main(void)
         cmocka_unit_test(files_of_the_same_name),
         cmocka_unit_test(long_texts_fit_and_are_clean),
         cmocka_unit_test(texts_are_cut_and_wrapped),
+        cmocka_unit_test(options_end_at_the_program),
         cmocka_unit_test(json_has_every_fact),
         cmocka_unit_test(trace_has_counters_and_instants),
         cmocka_unit_test(files_are_whole_or_not_there),
