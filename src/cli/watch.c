@@ -50,7 +50,8 @@ static void on_report(void *ctx, const plim_watch_report *r)
     if (j->trace_file.out) plim__watch_trace_report(&j->trace, r);
     if (j->quiet && plim__watch_clean(r)) return;
     if (j->live) plim__watch_view_hide(&j->view);
-    if (r->event == PLIM_WATCH_KILLED && r->cause == PLIM_WATCH_SIGNAL && was_stopped(j)) plim__watch_verdict(stderr, r); /* all was said at the breach */
+    const bool said = r->event == PLIM_WATCH_KILLED && r->cause == PLIM_WATCH_SIGNAL && was_stopped(j); /* at the breach */
+    if (said) plim__watch_verdict(stderr, r);
     else plim__watch_text(stderr, r, plim__screen_width(STDERR_FILENO, WIDTH_OTHERWISE));
     fflush(stderr);
 }

@@ -9,11 +9,14 @@
 #include "cli/watch_trace.h"
 #include "cli/whole_file.h"
 
+#include <fcntl.h>
 #include <jansson.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -635,6 +638,53 @@ static void live_needs_a_terminal(void **state)
     fclose(file);
 }
 
+/* What was written to a terminal since the last call. */
+static size_t terminal_read(int fd, char *buf, size_t size)
+{
+    size_t n = 0;
+    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+    while (n + 1 < size && poll(&poll_fd, 1, 100) > 0) {
+        const ssize_t got = read(fd, buf + n, size - 1 - n);
+        if (got <= 0) break;
+        n += (size_t)got;
+    }
+    buf[n] = 0;
+    return n;
+}
+
+static void live_draws_in_its_own_lines(void **state)
+{
+    (void)state;
+    static plim_watch_live live;
+    static char text[1 << 16];
+    plim__watch_view view;
+    const int master = posix_openpt(O_RDWR | O_NOCTTY);
+    assert_true(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
+    const int terminal = open(ptsname(master), O_RDWR | O_NOCTTY);
+    assert_true(terminal >= 0);
+    const struct winsize size = {.ws_row = 24, .ws_col = 80};
+    assert_int_equal(ioctl(terminal, TIOCSWINSZ, &size), 0);
+    live = (plim_watch_live){.now = {.resident = MIB, .live = MIB}, .budget = 2 * MIB, .seconds_left = -1};
+    assert_true(plim__watch_view_start(&view, terminal, false));
+    plim__watch_view_draw(&view, &live);
+    terminal_read(master, text, sizeof text);
+    assert_non_null(strstr(text, "\033[1;21r")); /* three lines at the bottom do not scroll */
+    assert_non_null(strstr(text, "\033[22;1H\033[2K[####"));
+    assert_non_null(strstr(text, "\033[24;1H"));
+    assert_null(strstr(text, "\033[25;1H"));
+    assert_null(strstr(text, "\033[36m"));
+    plim__watch_view_draw(&view, &live);
+    terminal_read(master, text, sizeof text);
+    assert_null(strstr(text, "r\0338")); /* the lines are there already */
+    plim__watch_view_hide(&view);
+    terminal_read(master, text, sizeof text);
+    assert_string_equal(text, "\0337\033[r\0338\033[J\033[?25h");
+    plim__watch_view_end(&view);
+    assert_int_equal(terminal_read(master, text, sizeof text), 0);
+    close(terminal);
+    close(master);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -655,6 +705,7 @@ int main(void)
         cmocka_unit_test(files_are_whole_or_not_there),
         cmocka_unit_test(live_fits),
         cmocka_unit_test(live_needs_a_terminal),
+        cmocka_unit_test(live_draws_in_its_own_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
