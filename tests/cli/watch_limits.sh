@@ -68,7 +68,7 @@ if cgroup_usable; then
     cgroup_remove "$cgroup_folder"
     facts <<FACTS
 cgroup: the kernel did kill | "$killed" == "yes" and status == 137
-cgroup: named | (bad.event, bad.cause) == ("killed", "cgroup") and "cgroup" in bad.verdict
+cgroup: named | (bad.event, bad.cause) == ("killed", "cgroup") and re.search("cgroup|control group", bad.verdict) and bad.verdict in said
 cgroup: which, and with its value | "$(basename "$cgroup_folder")" in said and "128 MiB" in said
 cgroup: the count of kills went up | re.search(r"oom_kill 0 -> 1", said)
 cgroup: a signal, by name | "SIGKILL" in said

@@ -145,17 +145,29 @@ else
 fi
 
 # ------------------------------------------------------------------------------------------- when it fails itself
-# The N-th thing that the recording library needs is refused to it: the program never notices.
-n=1 failures=
-while [ $n -le 40 ]; do
+# The N-th call that the library makes to come up in a process fails, in the program or in its child: neither ever notices.
+cat >forks.py <<'PROGRAM'
+import os
+before = bytearray(64 << 20)
+child = os.fork()
+after = bytearray(64 << 20)
+if child == 0:
+    os._exit(5)
+print(len(before) + len(after), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+PROGRAM
+n=1 harmed='' unseen=0
+while [ $n -le 14 ]; do
     watch_env=PLIMSOLL_WATCH_FAIL=$n
-    watched --memory 1G -- "$PYTHON" -c 'import numpy as np; a = np.ones((100, 1 << 20), np.uint8); print(a.sum())'
-    [ $watch_status = 0 ] && [ "$(cat "$TMP/out")" = 104857600 ] || failures="$failures $n"
-    n=$((n * 3 / 2 + 1))
+    watched --memory 1G -- "$PYTHON" forks.py
+    { [ $watch_status = 0 ] && [ "$(cat "$TMP/out")" = '134217728 5' ] && [ "$(wc -l <"$TMP/err")" -le 4 ]; } || harmed="$harmed $n"
+    ! grep -q '"attached": false' "$TMP/json" || unseen=$((unseen + 1))
+    n=$((n + 1))
 done
 watch_env=
-echo "not as ever with PLIMSOLL_WATCH_FAIL at$failures" >"$TMP/why"
-if [ -z "$failures" ]; then pass 'what the library fails to get harms nobody'; else fail 'what the library fails to get harms nobody' "$TMP/why"; fi
+echo "not as ever with PLIMSOLL_WATCH_FAIL at$harmed" >"$TMP/why"
+if [ -z "$harmed" ]; then pass 'what the library fails to get harms nobody'; else fail 'what the library fails to get harms nobody' "$TMP/why"; fi
+echo "$unseen runs with a process that is followed through /proc alone" >"$TMP/why"
+if [ $unseen -ge 5 ]; then pass 'and it is said that a process was not seen'; else fail 'and it is said that a process was not seen' "$TMP/why"; fi
 env PLIMSOLL_WATCH=/proc/1/fd/999 "LD_PRELOAD=$watch_build/libplimsoll_watch.so" "$PYTHON" -c 'import numpy as np; print(np.ones(1 << 20).sum())' >"$TMP/out" 2>"$TMP/err"
 watch_status=$?
 facts <<'FACTS'
