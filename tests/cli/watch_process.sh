@@ -117,7 +117,7 @@ for library in libjemalloc.so.2 libtcmalloc_minimal.so.4; do
         continue
     fi
     watch_env=LD_PRELOAD=$found
-    watched --memory 1G -- "$PYTHON" "$watch_programs/leak.py"
+    watched --memory 400M -- "$PYTHON" "$watch_programs/leak.py"
     facts "$library: " <<'FACTS'
 runs as ever | status == 1 and out.startswith("arrays ")
 the holder, all its blocks | at(bad.held[0], "leak.py", "a = np.random.rand(1000, 1000)") and bad.held[0].blocks == number("arrays (.*)")
@@ -175,15 +175,12 @@ the library without a supervisor | (status, out, err) == (0, "1048576.0\n", "")
 FACTS
 
 # -------------------------------------------------------------------------------------------------- other formats
-watched --trace "$TMP/trace" --memory 1G -- "$PYTHON" "$watch_programs/leak.py"
+watched --trace "$TMP/trace" --no-source --memory 400M -- "$PYTHON" "$watch_programs/leak.py"
 facts <<'FACTS'
 JSON: every refusal and the end | [r.event for r in reports][-1] == "ended" and len(reports) >= 2 and reports[-1].code == whole.exit.code == 1
-JSON: what was run | whole.argv[-1].endswith("leak.py") and whole.budget_bytes == GIB and whole.on_breach == "enomem"
+JSON: what was run | whole.argv[-1].endswith("leak.py") and whole.budget_bytes == 400 * MIB and whole.on_breach == "enomem"
 trace: counters and what happened | trace("memory", "C") >= 3 and trace("budget", "C") >= 1 and trace(bad.verdict, "i") == 1
 trace: in the order of time, whole | [e["ts"] for e in traced() if "ts" in e] == sorted(e["ts"] for e in traced() if "ts" in e)
-FACTS
-watched --no-source --memory 1G -- "$PYTHON" "$watch_programs/leak.py"
-facts <<'FACTS'
 without source lines | "a @ a" not in said and "np.random" not in said and "leak.py" in said and all(f.source == "" for f in bad.asked.site.frames)
 FACTS
 "$PLIMSOLL" watch --json /nowhere/at/all -- sh -c 'echo ran' >"$TMP/out" 2>"$TMP/err"
