@@ -1,9 +1,9 @@
 """What watching costs: the same program plain, plain again, under plimsoll watch and under heaptrack.
 
-Contestants are processes of their own that take turns, and every round begins with another one. A loop times itself, block by block, and its process stands for the
-median of its blocks; `import torch` is a process from its start to its end. A contestant's number is the median of its rounds, a ratio the median of the
-ratios to the plain process of the same round: what the machine does meanwhile is in both. Plain again is the noise. heaptrack is far from any goal and slow, so
-it runs in the first rounds only.
+Contestants are processes of their own that take turns, and every round begins with another one. A loop times itself, block by block, and its
+process stands for the median of its blocks; `import torch` is a process from its start to its end. A contestant's number is the median of its rounds,
+a ratio the median of the ratios to the plain process of the same round: what the machine does meanwhile is in both. Plain again is the noise.
+heaptrack is far from any goal and slow, so it runs in the first rounds only.
 
 Called by bench/watch.sh."""
 import argparse
@@ -80,7 +80,8 @@ def report(case, seconds):
     row = f"{case.label:<31} {middle['plain']:>8.3f} {middle['plain again']:>8.3f} {middle['watched']:>8.3f} "
     row += f"{middle['heaptrack']:>9.3f}" if "heaptrack" in middle else f"{'-':>9}"
     watched = ratio(seconds, "watched")
-    row += f"   {ratio(seconds, 'plain again'):>6.3f} {watched:>8.3f} " + (f"{ratio(seconds, 'heaptrack'):>9.3f}" if "heaptrack" in seconds else f"{'-':>9}")
+    row += f"   {ratio(seconds, 'plain again'):>6.3f} {watched:>8.3f} "
+    row += f"{ratio(seconds, 'heaptrack'):>9.3f}" if "heaptrack" in seconds else f"{'-':>9}"
     met = watched <= case.goal
     print(f"{row}   {'goal met' if met else 'missed'} (at most {case.goal})", flush=True)
     return met
@@ -106,7 +107,7 @@ def main():
         print("SKIPPED: import and conv: no PyTorch here (Debian: python3-torch)", file=sys.stderr)
         names = [name for name in names if name not in ("import", "conv")]
     who = contestants(args.plimsoll)
-    print(f"{'medians':<31} {'plain':>8} {'again':>8} {'watched':>8} {'heaptrack':>9}   {'again':>6} {'watched':>8} {'heaptrack':>9}   ratios to plain")
+    print(f"{'medians':<31} {'plain':>8} {'again':>8} {'watched':>8} {'heaptrack':>9}   ratios to plain")
     missed = sum(not report(CASES[name], measure(args, CASES[name], who)) for name in names)
     print(f"{missed} goals missed" if missed else "all goals met")
     return 1 if missed else 0

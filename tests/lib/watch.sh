@@ -32,7 +32,8 @@ watch_skip_all() {
     finish
 }
 
-# watched OPTIONS... -- COMMAND...: runs it. $watch_status is the exit code; stdin is $watch_input (default: empty), $watch_env one more variable for both.
+# watched OPTIONS... -- COMMAND...: runs it. $watch_status is the exit code; stdin is $watch_input (default: empty), $watch_env one more variable of
+# the environment.
 watched() {
     rm -f "$TMP/json"
     env ${watch_env:+"$watch_env"} "$PLIMSOLL" watch --json "$TMP/json" "$@" >"$TMP/out" 2>"$TMP/err" <"${watch_input:-/dev/null}"

@@ -1,4 +1,4 @@
-"""Checks what plimsoll watch said: python3 watch_facts.py FOLDER STATUS PROGRAMS PREFIX, with lines "name | expression" on stdin; one TAP line for each.
+"""Checks what plimsoll watch said: watch_facts.py FOLDER STATUS PROGRAMS PREFIX, with lines "name | expression" on stdin; one TAP line for each.
 
 FOLDER holds out, err, json and trace of the run; PROGRAMS is where the watched scripts are; PREFIX comes before each name.
 An expression can name
@@ -115,7 +115,7 @@ for row in sys.stdin:
         print("# " + expression.strip() + ": " + why)
 if failed:
     shown = json.dumps(bad or last, default=vars, indent=1) if reports else str(whole)
-    for text in (f"exit code {status}", "stdout:", out[-1500:], "stderr:", err[-6000:], "JSON:", shown[:6000] if os.environ.get("WATCH_JSON") else ""):
+    for text in (f"exit code {status}", "stdout:", out[-1500:], "stderr:", err[-6000:], "the first report:", shown[:8000]):
         for row in text.splitlines():
             print("#   " + row)
 sys.exit(1 if failed else 0)

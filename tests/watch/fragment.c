@@ -1,6 +1,7 @@
-/* Fragmentation of glibc's heap: 150 buffers of 5.3 MiB are filled, the next one while this one is still there; then this one is cut to the 0.27 MiB that are kept, and
- * what that leaves is too small for any other. Live memory never exceeds 51 MiB, yet the heap grows to 800 MiB. For that the buffers have to lie in the heap: freeing one larger block raises the size from which on
- * glibc gives blocks mappings of their own, as it happens in any real program.
+/* Fragmentation of glibc's heap: 150 buffers of 5.3 MiB are filled, the next one while this one is still there; then this one is cut to the 0.27
+ * MiB that are kept, and what that leaves is too small for any other. Live memory never exceeds 51 MiB, yet the heap grows to 800 MiB. For that the
+ * buffers have to lie in the heap: freeing one larger block raises the size from which on glibc gives blocks mappings of their own, as it happens in
+ * any real program.
  *
  *     fragment [MIB]    then asks for MIB more (default 400)
  *

@@ -1,5 +1,5 @@
-/* Blocks of 1 MiB that nobody touches, each a mapping of its own, until vm.max_map_count stops it. Neighbours would be merged into one mapping, so every second
- * one is marked MADV_DONTDUMP, as guard pages and thread stacks part mappings elsewhere. Prints how many there were. */
+/* Blocks of 1 MiB that nobody touches, each a mapping of its own, until vm.max_map_count stops it. Neighbours would be merged into one mapping, so
+ * every second one is marked MADV_DONTDUMP, as guard pages and thread stacks part mappings elsewhere. Prints how many there were. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* 200 threads that ask for large blocks and free them, all at once, and count. Each keeps its last few blocks until the end; then the first thread asks for what no
- * budget of the test's grants, so that a report is made while they are held.
+/* 200 threads that ask for large blocks and free them, all at once, and count. Each keeps its last few blocks until the end; then the first thread
+ * asks for what no budget of the test's grants, so that a report is made while they are held.
  *
  *     threads [SECONDS]      prints "allocations N frees N held N", exact; exit 0 when the last request was refused, 3 when it was granted */
 #include <pthread.h>

@@ -1,4 +1,5 @@
-/* Built with AddressSanitizer: large blocks come and go, and with the word `wrong` one of them is read after it was freed, which ASan has to find as ever. */
+/* Built with AddressSanitizer: large blocks come and go, and with the word `wrong` one of them is read after it was freed, which ASan has to find
+ * as ever. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
