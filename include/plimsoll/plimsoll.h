@@ -752,7 +752,7 @@ typedef struct plim_watch_report {
     plim_watch_event event;
     plim_watch_cause cause;
     double seconds;    /**< since the start */
-    char verdict[240]; /**< one line */
+    char verdict[320]; /**< one line */
     int32_t pid;
     uint64_t budget;   /**< 0: none */
     int32_t wait_status; /**< of KILLED and ENDED, as wait(2) gives it */
@@ -763,7 +763,7 @@ typedef struct plim_watch_report {
     bool gil_released;
     plim_watch_site asking;
 
-    char refused[480];       /**< who refused, and who would have let it pass; of a kill: who killed */
+    char refused[480];       /**< who refused, and who would have let it pass; of a kill: who killed (signal and time are in wait_status and seconds) */
     plim_watch_limit limit[PLIM_WATCH_LIMITS];
     uint32_t n_limits;
 
@@ -776,6 +776,7 @@ typedef struct plim_watch_report {
     uint32_t n_why;
     plim_watch_fix fix[PLIM_WATCH_FIXES];
     uint32_t n_fixes;
+    uint64_t peak_as_is;     /**< what fix[].peak is compared with: the peak that the same replay gives without a remedy; 0: not computed */
 
     uint64_t live;           /**< recorded bytes, requested */
     uint64_t resident, resident_file, resident_shared; /**< of all processes */

@@ -82,12 +82,13 @@ typedef struct plim__cli_command {
     const char *about;    /* what it does, lines with their newlines; may be NULL */
     const char *notes;    /* after the options: examples, exit codes; may be NULL */
     uint32_t shared;      /* PLIM__CLI_... */
+    bool stops_at_word;   /* the first word and all that follows belong to somebody else: no options are looked for there */
     const plim__cli_option *option;
     uint32_t n_options;
 } plim__cli_command;
 
 /** Takes the options out of argv (argv[0] is the verb and goes too); "--name value", "--name=value", "-ovalue", "-o value"; after "--" everything is
- *  a word. A lone "-" is a word. Sets *shared to the defaults first.
+ *  a word, and so after the first word where cmd->stops_at_word. A lone "-" is a word. Sets *shared to the defaults first.
  *  @return false when the verb should leave with *leave: help was asked for and printed, or a message was */
 bool plim__cli_parse(const plim__cli_command *cmd, plim__cli_shared *shared, int *argc, char **argv, int *leave);
 
@@ -124,5 +125,6 @@ int plim_cli_pack(int argc, char **argv);
 int plim_cli_plan(int argc, char **argv);
 int plim_cli_train(int argc, char **argv);
 int plim_cli_infer(int argc, char **argv);
+int plim_cli_watch(int argc, char **argv);
 
 #endif

@@ -11,8 +11,7 @@ plim__json plim__json_start(FILE *out)
     return (plim__json){.out = out};
 }
 
-/* Length of the UTF-8 sequence at p, 0 when it is none: too long a form, a surrogate, beyond U+10FFFF, or cut off. */
-static int utf8_length(const unsigned char *p)
+int plim__utf8_length(const unsigned char *p)
 {
     if (p[0] < 0x80) return 1;
     const int n = p[0] >= 0xf0 && p[0] <= 0xf4 ? 4 : p[0] >= 0xe0 && p[0] < 0xf0 ? 3 : p[0] >= 0xc2 && p[0] < 0xe0 ? 2 : 0;
@@ -27,7 +26,7 @@ static void quoted(FILE *out, const char *text)
 {
     fputc('"', out);
     for (const unsigned char *p = (const unsigned char *)text; *p;) {
-        const int n = utf8_length(p);
+        const int n = plim__utf8_length(p);
         if (n == 0) {
             fputs("\\ufffd", out);
             p++;

@@ -27,6 +27,9 @@ typedef struct plim__json {
 
 plim__json plim__json_start(FILE *out);
 
+/** Length of the UTF-8 sequence at p, 0 when it is none: too long a form, a surrogate, beyond U+10FFFF, or cut off. */
+int plim__utf8_length(const unsigned char *p);
+
 /* `key` is NULL inside a list and for the outermost value, and only there. */
 void plim__json_object(plim__json *j, const char *key);
 void plim__json_list(plim__json *j, const char *key);

@@ -18,6 +18,7 @@ static const verb verbs[] = {
     {"plan", plim_cli_plan, "how much memory a model needs to run or to be trained, layer by layer, and what would make it fit"},
     {"train", plim_cli_train, "a model on array files of any size, inside a budget"},
     {"infer", plim_cli_infer, "a model over array files of any size, inside a budget"},
+    {"watch", plim_cli_watch, "any program: who holds the memory, what failed and why, what would help"},
     {"pack", plim_cli_pack, "static offsets for a set of lifetimes, with the proven gap to the lower bound"},
 };
 

@@ -184,6 +184,7 @@ bool plim__cli_parse(const plim__cli_command *cmd, plim__cli_shared *shared, int
         char *word = argv[i];
         if (only_words || word[0] != '-' || !word[1]) {
             argv[words++] = word;
+            only_words |= cmd->stops_at_word;
         } else if (!strcmp(word, "--")) {
             only_words = true;
         } else if (!strcmp(word, "--help") || !strcmp(word, "-h")) {

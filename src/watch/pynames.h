@@ -2,13 +2,14 @@
  * process's memory; nothing runs in it. What is read may be torn where the program goes on meanwhile: every object is believed only when its type is what it
  * must be, every walk is bounded.
  *
- * Looked at: the locals of the frames of one thread, the globals of their modules; in them arrays (numpy.ndarray and views of it through `base`), torch.Tensor and its
- * Parameter (storage; grad), lists, tuples, dicts and deques of these, attributes of instances (through __dict__ or inline values), a few levels deep. CPython 3.8 to 3.13. */
+ * Looked at: the locals of the frames of all threads, the globals of their modules; in them arrays (numpy.ndarray and views of it through `base`), torch.Tensor and its
+ * Parameter (storage; grad), bytes, bytearray and str, lists, tuples, sets, dicts and deques of these, attributes of instances (through __dict__ or inline values), a few
+ * levels deep. CPython 3.8 to 3.13. */
 #ifndef PLIM_WATCH_PYNAMES_H
 #define PLIM_WATCH_PYNAMES_H
 
+#include "plimsoll/plimsoll.h"
 #include "watch/block.h"
-#include "watch/symbols.h"
 
 typedef struct plim__pyname {
     plim_watch_name name;
@@ -17,12 +18,13 @@ typedef struct plim__pyname {
     uint64_t site_bytes;    /* of these */
 } plim__pyname;
 
-/** Variables that reach recorded blocks, by bytes, largest first; and tensors that keep an autograd graph alive (grad_fn), even where they reach no block.
+/** Variables that reach recorded blocks, by bytes, largest first (of equals the main module's first, then locals from the outermost frame in); and tensors that keep an autograd graph alive (grad_fn), even where they reach no block.
  *  A block reached by several variables counts for each of them (two names for one array are both said), but once in each.
- *  @param thread_state  PyThreadState whose frames are walked; 0: the process's python_thread_state
- *  @param symbols       for the names of autograd nodes; may be NULL
+ *  The node's name comes from the process's own memory (its run-time type), no file is read. Takes 0.3 s at most.
+ *  @param thread_state  PyThreadState whose frames are walked first; 0: the process's python_thread_state
+ *  @param block         sorted by address
  *  @return how many, at most `max`; 0 where there is no Python, or nothing can be read */
 uint32_t plim__pynames_find(plim__pyname *out, uint32_t max, const plim__rec_process *process, uint64_t thread_state, const plim__block *block,
-                            uint32_t n_blocks, plim__symbols *symbols);
+                            uint32_t n_blocks);
 
 #endif

@@ -1,67 +1,14 @@
 /* Limits of machines that are not this one: their /proc and control-group files, from memory. */
 #include "unit.h"
 
+#include "fake_files.h"
 #include "os/os.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #define KIB 1024ull
 #define MIB (KIB * KIB)
 #define GIB (KIB * MIB)
-
-typedef struct fake_file {
-    const char *path, *text;
-} fake_file;
-
-/* ---- a plim__os over a list of files ---- */
-
-static const char *fake_find(void *self, const char *path)
-{
-    for (const fake_file *f = self; f->path; f++)
-        if (!strcmp(f->path, path)) return f->text;
-    return NULL;
-}
-
-static int64_t fake_read_text(void *self, const char *path, char *buf, uint64_t size)
-{
-    const char *text = fake_find(self, path);
-    if (!text) return -ENOENT;
-    snprintf(buf, size, "%s", text);
-    return (int64_t)strlen(buf);
-}
-
-static int fake_open(void *self, const char *path, int flags, int mode)
-{
-    (void)flags, (void)mode;
-    const fake_file *files = self;
-    for (int i = 0; files[i].path; i++)
-        if (!strcmp(files[i].path, path)) return i;
-    return -ENOENT;
-}
-
-/* At most 100 bytes at a time, so that lines are cut in the middle. */
-static int64_t fake_pread(void *self, int fd, void *buf, uint64_t n, uint64_t off)
-{
-    const char *text = ((const fake_file *)self)[fd].text;
-    const uint64_t size = strlen(text), left = off < size ? size - off : 0;
-    uint64_t take = n < left ? n : left;
-    if (take > 100) take = 100;
-    memcpy(buf, text + off, take);
-    return (int64_t)take;
-}
-
-static int fake_close(void *self, int fd)
-{
-    (void)self, (void)fd;
-    return 0;
-}
-
-static plim__os fake_os(const fake_file *files)
-{
-    return (plim__os){.self = (void *)(uintptr_t)files, .open = fake_open, .close = fake_close, .pread = fake_pread, .read_text = fake_read_text};
-}
 
 static plim_limits limits_of(const fake_file *files)
 {

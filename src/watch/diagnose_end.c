@@ -1,0 +1,107 @@
+/* The end of a watched program: how near it came, or what killed it. */
+#include "watch/diagnose.h"
+
+#include "watch/stack_place.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define MIB ((uint64_t)1 << 20)
+
+static const char *bytes_text(char (*t)[32], uint64_t bytes)
+{
+    return plim_bytes_format(*t, sizeof *t, bytes);
+}
+
+/* What the program had to stay within: the budget, a control group, or the machine. */
+static uint64_t limit_of(const plim__supervisor *s, const char **name)
+{
+    *name = "the budget";
+    if (s->how->memory) return s->how->memory;
+    uint64_t least = PLIM_UNLIMITED;
+    for (uint32_t i = 0; i < s->killer.n; i++)
+        if (s->killer.group[i].limit < least) least = s->killer.group[i].limit;
+    *name = "the control group's limit";
+    if (least != PLIM_UNLIMITED) return least;
+    plim_limits limits;
+    *name = "RAM";
+    if (plim__limits_read(&limits, s->os, NULL)) return 0;
+    for (uint32_t i = 0; i < limits.count; i++)
+        if (!strcmp(limits.limit[i].name, "RAM")) return limits.limit[i].limit;
+    return 0;
+}
+
+static bool is_recorded(const plim__supervisor *s)
+{
+    for (uint32_t i = 0; i < s->n_processes; i++)
+        if (s->process[i].pid == s->child && s->process[i].slot) return true;
+    return false;
+}
+
+/* One line: the peak, where it was, how near the limit. */
+static void diagnose_ended(const plim__supervisor *s, plim_watch_report *r)
+{
+    char a[32], b[32], c[32], kept[120] = "", more[160] = "";
+    const char *name;
+    const uint64_t limit = limit_of(s, &name);
+    uint64_t waste = 0;
+    for (uint32_t i = 0; i < s->n_processes; i++) waste += s->process[i].kept_at_peak;
+    if (waste >= 64 * MIB && waste * 4 >= r->peak)
+        snprintf(kept, sizeof kept, "; %s of it was free memory that the allocator kept", bytes_text(&c, waste));
+    if (s->refusals) snprintf(more, sizeof more, "; %llu request%s refused", (unsigned long long)s->refusals, s->refusals == 1 ? " was" : "s were");
+    if (!is_recorded(s))
+        snprintf(more, sizeof more, "; followed through /proc alone%s%s", s->not_preloadable[0] ? ": " : "", s->not_preloadable);
+    if (limit)
+        snprintf(r->verdict, sizeof r->verdict, "peak %s of %s (%.0f%% of %s)%s%.80s%s%s", bytes_text(&a, r->peak), bytes_text(&b, limit), 100.0 * (double)r->peak / (double)limit, name,
+                 r->peak_at[0] ? " at " : "", r->peak_at, kept, more);
+    else
+        snprintf(r->verdict, sizeof r->verdict, "peak %s%s%.80s%s%s", bytes_text(&a, r->peak), r->peak_at[0] ? " at " : "", r->peak_at, kept, more);
+}
+
+static void diagnose_killed(plim__supervisor *s, plim_watch_report *r, const plim__killed *killed)
+{
+    char a[32], b[32];
+    const int signal_number = WTERMSIG(r->wait_status);
+    const char *name = sigabbrev_np(signal_number);
+    r->cause = killed->cause;
+    r->event = PLIM_WATCH_KILLED;
+    if (s->stopped && killed->cause == PLIM_WATCH_SIGNAL) {
+        snprintf(r->verdict, sizeof r->verdict, "your program was stopped, as --on-breach stop says: it breached the budget of %s", bytes_text(&a, s->how->memory));
+        return;
+    }
+    if (killed->cause == PLIM_WATCH_SIGNAL) {
+        snprintf(r->verdict, sizeof r->verdict, "your program was ended by SIG%s, %s", name ? name : "?",
+                 signal_number == SIGKILL ? "and not by the kernel for lack of memory: somebody sent it" : "not by a memory limit");
+        snprintf(r->refused, sizeof r->refused, "%s", killed->text);
+        return;
+    }
+    const bool group = killed->cause == PLIM_WATCH_CGROUP;
+    snprintf(r->verdict, sizeof r->verdict, "your program was killed by the kernel, not by a bug: %s",
+             group ? "its control group's memory limit was reached" : "the machine had no memory left");
+    snprintf(r->refused, sizeof r->refused, "%s", killed->text);
+    char verdict[sizeof r->verdict];
+    memcpy(verdict, r->verdict, sizeof verdict);
+    plim__diagnose_held(s, r, killed->limit);
+    memcpy(r->verdict, verdict, sizeof verdict);
+    r->cause = killed->cause;
+    const uint64_t limit = killed->limit && killed->limit != PLIM_UNLIMITED ? killed->limit : s->killer.ram_free + r->resident;
+    plim__fix_add(r, 0, 0, "run it again with `plimsoll watch --memory %s`: an exception with a traceback instead of a kill", bytes_text(&b, limit / 20 * 19));
+}
+
+void plim__diagnose_end(plim__supervisor *s, plim_watch_report *r, const plim__killed *killed)
+{
+    if (killed)
+        diagnose_killed(s, r, killed);
+    else
+        diagnose_ended(s, r);
+}
+
+void plim__diagnose_over(plim__supervisor *s, plim_watch_report *r)
+{
+    char a[32], b[32];
+    plim__diagnose_held(s, r, r->budget);
+    snprintf(r->verdict, sizeof r->verdict, "over the budget: %s resident of %s, by requests too small to refuse", bytes_text(&a, r->resident), bytes_text(&b, r->budget));
+    snprintf(r->refused, sizeof r->refused, "by nobody: what is refused are requests of 256 KiB and more");
+}

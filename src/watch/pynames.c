@@ -1,0 +1,464 @@
+/* See pynames.h. Each variable is walked on its own, depth first: what it reaches is tallied, a block once (marked with the variable's number). An object that was found
+ * to lead nowhere is not entered again for other variables; one that was met already for this variable ends the walk there, so cycles end.
+ *
+ * An instance whose one attribute holds most of it is named by that attribute: `self.cache`. Attributes in which torch.nn.Module keeps its parts do not count as a level
+ * and are not named: `model` stays `model`, however deep its parts are nested.
+ *
+ * Bounds: TIME_MS and OBJECTS in all, SHARE_MS and SHARE for a variable, DEPTH levels of containers, NEST levels of modules. Memory: a few MiB, freed before return. */
+#include "watch/pynames.h"
+
+#include "core/alloc.h"
+#include "watch/pyarrays.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    TIME_MS = 250,
+    OBJECTS = 200000,
+    SHARE_MS = 80, /* of these for one variable, so that a huge one leaves time for others */
+    SHARE = 100000,
+    DEPTH = 4,
+    NEST = 24,
+    NARROW = 3, /* attributes in a name: a.b.c.d */
+    SEEN = 1 << 16, /* a power of two */
+    NAMES = 512,
+    FRAMES = 1024,
+    THREADS = 32,
+    MODULES = 64,
+    KINDS = 24,
+    SITES = 48,
+    LONG = 1024,   /* lists longer than this are probed first: */
+    PROBES = 256,
+    SMALL = 512,   /* objects up to this size lie in Python's own arenas */
+};
+
+typedef struct seen {
+    uint64_t address;
+    uint32_t number; /* of the variable that met it last */
+    uint32_t barren; /* entered with so many levels to go it led nowhere; 0: it leads somewhere, or was not left yet */
+} seen;
+
+/* What one variable reaches. */
+typedef struct tally {
+    uint64_t bytes, arrays;
+    uint32_t n_kinds, n_sites;
+    struct {
+        char element[64];
+        uint64_t count;
+    } kind[KINDS];
+    struct {
+        uint32_t site;
+        uint64_t bytes;
+    } site[SITES];
+    char grad_fn[48];
+} tally;
+
+typedef struct found {
+    plim__pyname name;
+    uint64_t object;
+    uint32_t order;
+} found;
+
+typedef struct walker {
+    plim__pyreader r;
+    plim__pytorch torch;
+    const plim__rec_process *process;
+    const plim__block *block;
+    uint32_t n_blocks;
+    uint32_t number; /* of the variable at hand */
+    uint32_t *mark;  /* of each block: the variable that reached it last */
+    uint32_t n_seen, n_found;
+    tally t;
+    found found[NAMES];
+    seen seen[SEEN];
+    uint64_t frame[FRAMES];
+} walker;
+
+/* Where a variable stands. */
+typedef struct place {
+    char text[64];
+    uint64_t globals;
+} place;
+
+enum { REACHES_BLOCKS = 1, REACHES_GRAPH = 2 };
+
+/* ------------------------------------------------------------------------------------------------------ tally */
+
+/* A small object's memory may lie in an arena of Python's, which is recorded but holds thousands of others. */
+static bool is_arena(const walker *w, const plim__block *b)
+{
+    if (b->bytes != 256 << 10 && b->bytes != 1 << 20) return false;
+    return b->site < PLIM__REC_SITES && w->process->site[b->site].call == PLIM__REC_MMAP;
+}
+
+static int block_add(walker *w, uint64_t address, uint64_t bytes)
+{
+    const plim__block *b = plim__block_at(w->block, w->n_blocks, address);
+    if (!b || (bytes <= SMALL && is_arena(w, b))) return 0;
+    uint32_t *mark = &w->mark[b - w->block], i = 0;
+    if (*mark == w->number) return REACHES_BLOCKS;
+    *mark = w->number;
+    tally *t = &w->t;
+    t->bytes += b->bytes;
+    while (i < t->n_sites && t->site[i].site != b->site) i++;
+    if (i == SITES) return REACHES_BLOCKS;
+    if (i == t->n_sites) t->site[t->n_sites++].site = b->site;
+    t->site[i].bytes += b->bytes;
+    return REACHES_BLOCKS;
+}
+
+static void kind_add(tally *t, const char *element)
+{
+    uint32_t i = 0;
+    while (i < t->n_kinds && strcmp(t->kind[i].element, element)) i++;
+    if (i == KINDS) return;
+    if (i == t->n_kinds) snprintf(t->kind[t->n_kinds++].element, sizeof t->kind[i].element, "%s", element);
+    t->kind[i].count++;
+}
+
+static void tally_finish(const tally *t, plim__pyname *out)
+{
+    uint32_t most = 0, site = 0;
+    for (uint32_t i = 1; i < t->n_kinds; i++)
+        if (t->kind[i].count > t->kind[most].count) most = i;
+    for (uint32_t i = 1; i < t->n_sites; i++)
+        if (t->site[i].bytes > t->site[site].bytes) site = i;
+    if (t->n_kinds) snprintf(out->name.element, sizeof out->name.element, "%s", t->kind[most].element);
+    snprintf(out->name.grad_fn, sizeof out->name.grad_fn, "%s", t->grad_fn);
+    out->name.bytes = t->bytes;
+    out->site = t->n_sites ? t->site[site].site : UINT32_MAX;
+    out->site_bytes = t->n_sites ? t->site[site].bytes : 0;
+}
+
+static void tally_start(walker *w)
+{
+    memset(&w->t, 0, sizeof w->t);
+    w->number++;
+}
+
+/* ------------------------------------------------------------------------------------------------------- walk */
+
+static int object_visit(walker *w, uint64_t address, uint32_t depth, uint32_t nest);
+
+/* The row of an object, new or old; NULL: the table is full, and the walk ends. */
+static seen *seen_at(walker *w, uint64_t address)
+{
+    uint32_t i = (uint32_t)((address >> 4) * 0x9E3779B97F4A7C15u >> 32) % SEEN;
+    while (w->seen[i].address && w->seen[i].address != address) i = (i + 1) % SEEN;
+    if (!w->seen[i].address) {
+        if (w->n_seen >= SEEN / 4 * 3) {
+            w->r.spent = true;
+            return NULL;
+        }
+        w->n_seen++;
+        w->seen[i].address = address;
+    }
+    return &w->seen[i];
+}
+
+static int text_visit(walker *w, const plim__pyobject *o)
+{
+    uint64_t at;
+    char element[64];
+    const uint64_t bytes = plim__pytext_bytes(o, &at);
+    if (bytes < PLIM__REC_LARGE || !block_add(w, at, bytes)) return 0;
+    snprintf(element, sizeof element, "%s[%llu]", o->type->name, (unsigned long long)o->word[2]);
+    kind_add(&w->t, element);
+    w->t.arrays++;
+    return REACHES_BLOCKS;
+}
+
+static int array_visit(walker *w, const plim__pyobject *o, uint32_t depth)
+{
+    plim__pyarray a;
+    const bool torch = o->type->kind == PLIM__PY_TENSOR;
+    const bool good = torch ? plim__pyarray_torch(&a, &w->r, &w->torch, o, w->block, w->n_blocks)
+                            : plim__pyarray_numpy(&a, &w->r, o, w->block, w->n_blocks);
+    if (!good) return 0;
+    int reached = 0;
+    for (uint32_t i = 0; i < a.n_data; i++) reached |= block_add(w, a.data[i], a.bytes);
+    if (a.base && depth) reached |= object_visit(w, a.base, depth - 1, 0);
+    if (a.grad_fn[0]) {
+        reached |= REACHES_GRAPH;
+        if (!w->t.grad_fn[0]) snprintf(w->t.grad_fn, sizeof w->t.grad_fn, "%s", a.grad_fn);
+    }
+    if (!reached) return 0;
+    kind_add(&w->t, a.element);
+    w->t.arrays += reached & REACHES_BLOCKS;
+    return reached;
+}
+
+/* Whether a long list holds nothing but numbers and the like, by its first items and others spread evenly. */
+static bool items_dull(walker *w, plim__pyitems *it)
+{
+    uint64_t key, value;
+    plim__pyobject o;
+    if (it->deque || it->slots <= LONG) return false;
+    for (uint64_t i = 0; i < PROBES; i++) {
+        plim__pyitems_seek(it, i < PROBES / 4 ? i : it->slots / PROBES * i);
+        if (!plim__pyitems_next(it, &key, &value)) break;
+        if (plim__pyobject_read(&w->r, value, &o) && o.type->kind > PLIM__PY_STR) {
+            plim__pyitems_seek(it, 0);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Where torch.nn.Module keeps its parts. */
+static bool is_module_part(plim__pyreader *r, uint64_t key, char *name, size_t size)
+{
+    return plim__pystr_read(r, key, name, size) && (!strcmp(name, "_modules") || !strcmp(name, "_parameters") || !strcmp(name, "_buffers"));
+}
+
+static int items_visit(walker *w, const plim__pyobject *o, uint32_t depth, uint32_t nest, uint64_t *length, uint64_t *with)
+{
+    plim__pyitems it;
+    uint64_t key, value;
+    char name[64];
+    int reached = 0;
+    if (!plim__pyitems_open(&it, &w->r, o)) return 0;
+    *length = it.length;
+    if (it.table_bytes >= PLIM__REC_LARGE) reached |= block_add(w, it.table, it.table_bytes);
+    if (items_dull(w, &it)) return reached;
+    while (plim__pyitems_next(&it, &key, &value)) {
+        const bool part = o->type->kind == PLIM__PY_INSTANCE && nest && is_module_part(&w->r, key, name, sizeof name);
+        const int item = part ? object_visit(w, value, depth + 1, nest - 1) : depth ? object_visit(w, value, depth - 1, nest) : 0;
+        reached |= item;
+        *with += item & REACHES_BLOCKS;
+    }
+    return reached;
+}
+
+/* A dict of modules and the module in it are no level of their own: depth + 1 in, one off here, one off at its items. */
+static int container_visit(walker *w, const plim__pyobject *o, uint32_t depth, uint32_t nest)
+{
+    uint64_t length, with = 0;
+    seen *s = seen_at(w, o->address);
+    if (!s) return 0;
+    if (s->number == w->number) return REACHES_BLOCKS; /* met already: whatever led here again is not barren */
+    if (s->barren > depth) return 0;
+    s->number = w->number;
+    s->barren = 0;
+    const int reached = items_visit(w, o, depth, nest, &length, &with);
+    if (!reached) s->barren = depth + 1;
+    return reached;
+}
+
+static int object_visit(walker *w, uint64_t address, uint32_t depth, uint32_t nest)
+{
+    plim__pyobject o;
+    if (!plim__pyobject_read(&w->r, address, &o)) return 0;
+    switch (o.type->kind) {
+    case PLIM__PY_LEAF: return 0;
+    case PLIM__PY_STR:
+    case PLIM__PY_BYTES:
+    case PLIM__PY_BYTEARRAY: return text_visit(w, &o);
+    case PLIM__PY_NDARRAY:
+    case PLIM__PY_TENSOR: return array_visit(w, &o, depth);
+    case PLIM__PY_CELL: return depth ? object_visit(w, o.word[2], depth - 1, nest) : 0;
+    default: return container_visit(w, &o, depth, nest);
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------- variables */
+
+/* The attribute of an instance that holds at least four fifths of it. Tallies the whole. @return its address, 0: none does */
+static uint64_t attribute_find(walker *w, const plim__pyobject *o, char *attribute, size_t size)
+{
+    plim__pyitems it;
+    uint64_t key, value, best = 0, best_bytes = 0;
+    char name[64];
+    bool graph = false;
+    if (!plim__pyitems_open(&it, &w->r, o)) return 0;
+    while (plim__pyitems_next(&it, &key, &value)) {
+        const uint64_t before = w->t.bytes;
+        const bool part = is_module_part(&w->r, key, name, sizeof name);
+        const int reached = object_visit(w, value, part ? DEPTH : DEPTH - 1, NEST);
+        const uint64_t bytes = w->t.bytes - before;
+        const bool better = bytes > best_bytes || (!best_bytes && !graph && reached & REACHES_GRAPH);
+        if (!better) continue;
+        graph |= reached & REACHES_GRAPH;
+        best_bytes = bytes;
+        best = part ? 0 : value;
+        snprintf(attribute, size, "%s", name);
+    }
+    return best && best_bytes >= w->t.bytes / 5 * 4 ? best : 0;
+}
+
+static void found_add(walker *w, const char *name, const place *where, const plim__pyobject *o, uint64_t length, uint64_t with)
+{
+    if ((!w->t.bytes && !w->t.grad_fn[0]) || w->n_found == NAMES) return;
+    for (uint32_t i = 0; i < w->n_found; i++) /* handed down from frame to frame under one name: the outermost counts */
+        if (w->found[i].object == o->address && !strcmp(w->found[i].name.name.name, name)) return;
+    found *f = &w->found[w->n_found];
+    memset(f, 0, sizeof *f);
+    snprintf(f->name.name.name, sizeof f->name.name.name, "%s", name);
+    snprintf(f->name.name.where, sizeof f->name.name.where, "%s", where->text);
+    snprintf(f->name.name.type, sizeof f->name.name.type, "%s", o->type->name);
+    f->name.name.length = length;
+    f->name.name.items = with;
+    f->name.frame_globals = where->globals;
+    f->object = o->address;
+    f->order = w->n_found++;
+    tally_finish(&w->t, &f->name);
+}
+
+static void variable_add(walker *w, const char *name, const place *where, uint64_t address, int narrow)
+{
+    plim__pyobject o;
+    uint64_t length = 0, with = 0;
+    if (!plim__pyobject_read(&w->r, address, &o)) return;
+    tally_start(w);
+    if (o.type->kind == PLIM__PY_CELL) {
+        if (narrow) variable_add(w, name, where, o.word[2], narrow - 1);
+    } else if (o.type->kind == PLIM__PY_INSTANCE) {
+        char attribute[64], longer[128];
+        const uint64_t holder = attribute_find(w, &o, attribute, sizeof attribute);
+        if (holder && narrow) {
+            snprintf(longer, sizeof longer, "%s.%s", name, attribute);
+            longer[63] = 0;
+            variable_add(w, longer, where, holder, narrow - 1);
+        } else
+            found_add(w, name, where, &o, 0, w->t.arrays);
+    } else if (o.type->kind >= PLIM__PY_LIST && o.type->kind <= PLIM__PY_DEQUE) {
+        items_visit(w, &o, DEPTH, NEST, &length, &with);
+        found_add(w, name, where, &o, length, with);
+    } else {
+        object_visit(w, address, DEPTH, NEST);
+        found_add(w, name, where, &o, 0, 1);
+    }
+}
+
+/* A variable, within its share of time and objects. */
+static void variable_try(walker *w, const char *name, const place *where, uint64_t address)
+{
+    const uint64_t left = w->r.left, deadline = w->r.deadline_ns, share = left < SHARE ? left : SHARE;
+    w->r.left = share;
+    plim__pyreader_hurry(&w->r, SHARE_MS);
+    variable_add(w, name, where, address, NARROW);
+    w->r.spent = false;
+    w->r.deadline_ns = deadline;
+    w->r.left = left - (share - w->r.left);
+}
+
+/* Names that the interpreter makes: "__builtins__", ".0". */
+static bool is_hidden(const char *name)
+{
+    return name[0] == '.' || !name[0] || (name[0] == '_' && name[1] == '_');
+}
+
+static void globals_add(walker *w, uint64_t dict, const char *module)
+{
+    plim__pyobject o;
+    plim__pyitems it;
+    uint64_t key, value;
+    char name[64];
+    place where = {.globals = dict};
+    if (!plim__pyobject_read(&w->r, dict, &o) || o.type->kind != PLIM__PY_DICT || !plim__pyitems_open(&it, &w->r, &o)) return;
+    if (!strcmp(module, "__main__"))
+        snprintf(where.text, sizeof where.text, "module globals");
+    else
+        snprintf(where.text, sizeof where.text, "globals of %.48s", module);
+    while (plim__pyitems_next(&it, &key, &value))
+        if (plim__pystr_read(&w->r, key, name, sizeof name) && !is_hidden(name)) variable_try(w, name, &where, value);
+}
+
+static void locals_add(walker *w, const plim__pyframe *f)
+{
+    char name[64];
+    place where = {.globals = 0};
+    snprintf(where.text, sizeof where.text, "local of %.50s()", f->function);
+    for (uint32_t i = 0; i < f->n_locals; i++)
+        if (f->value[i] && plim__pystr_read(&w->r, f->name[i], name, sizeof name) && !is_hidden(name)) variable_try(w, name, &where, f->value[i]);
+}
+
+/* ---------------------------------------------------------------------------------------------------- threads */
+
+typedef struct modules {
+    uint64_t dict[MODULES];
+    uint32_t n;
+} modules;
+
+static void module_note(modules *m, uint64_t dict)
+{
+    for (uint32_t i = 0; i < m->n; i++)
+        if (m->dict[i] == dict) return;
+    if (m->n < MODULES) m->dict[m->n++] = dict;
+}
+
+/* The frames of all threads, a thread's outermost first: those are the program's own, further in are libraries. */
+static uint32_t frames_collect(walker *w, uint64_t thread_state, modules *m)
+{
+    uint64_t thread[THREADS];
+    const uint32_t n_threads = plim__pythreads(&w->r, thread_state, thread, THREADS);
+    uint32_t n = 0;
+    plim__pyframe f;
+    for (uint32_t i = 0; i < n_threads; i++) {
+        const uint32_t first = n;
+        bool ok;
+        for (uint64_t at = plim__pyframe_first(&w->r, thread[i]), out; at && n < FRAMES; at = out) {
+            out = plim__pyframe_read(&w->r, at, &f, &ok);
+            if (!ok) continue;
+            w->frame[n++] = at;
+            module_note(m, f.globals);
+        }
+        for (uint32_t a = first, b = n; a + 1 < b; a++) {
+            const uint64_t swap = w->frame[a];
+            w->frame[a] = w->frame[--b];
+            w->frame[b] = swap;
+        }
+    }
+    return n;
+}
+
+static void all_add(walker *w, uint64_t thread_state)
+{
+    modules m = {.n = 0};
+    char name[MODULES][64];
+    const uint32_t n_frames = frames_collect(w, thread_state, &m);
+    for (uint32_t i = 0; i < m.n; i++) {
+        if (!plim__pystr_read(&w->r, plim__pydict_find(&w->r, m.dict[i], "__name__"), name[i], sizeof name[i])) continue;
+        if (!strcmp(name[i], "__main__")) globals_add(w, m.dict[i], name[i]);
+    }
+    for (uint32_t i = 0; i < n_frames; i++) {
+        plim__pyframe f;
+        bool ok;
+        plim__pyframe_read(&w->r, w->frame[i], &f, &ok);
+        if (ok) locals_add(w, &f);
+    }
+    for (uint32_t i = 0; i < m.n; i++)
+        if (name[i][0] && strcmp(name[i], "__main__")) globals_add(w, m.dict[i], name[i]);
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    const found *x = a, *y = b;
+    if (x->name.name.bytes != y->name.name.bytes) return x->name.name.bytes > y->name.name.bytes ? -1 : 1;
+    return (x->order > y->order) - (x->order < y->order);
+}
+
+uint32_t plim__pynames_find(plim__pyname *out, uint32_t max, const plim__rec_process *process, uint64_t thread_state, const plim__block *block,
+                            uint32_t n_blocks)
+{
+    const plim__alloc a = {0};
+    uint32_t n = 0;
+    if (!thread_state) thread_state = atomic_load(&process->python_thread_state);
+    if (!process->python_version || !thread_state) return 0;
+    walker *w = plim__new(&a, 1, sizeof *w, NULL);
+    uint32_t *mark = plim__new(&a, n_blocks, sizeof *mark, NULL);
+    if (w && mark && plim__pyreader_init(&w->r, process, TIME_MS, OBJECTS)) {
+        w->process = process;
+        w->block = block;
+        w->n_blocks = n_blocks;
+        w->mark = mark;
+        all_add(w, thread_state);
+        qsort(w->found, w->n_found, sizeof *w->found, by_bytes);
+        for (; n < w->n_found && n < max; n++) out[n] = w->found[n].name;
+    }
+    plim__free(&a, mark);
+    plim__free(&a, w);
+    return n;
+}

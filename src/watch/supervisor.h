@@ -1,0 +1,103 @@
+/* The supervisor's own state: what its parts (watch.c the loop, launch.c the start, moment.c the facts of a moment, diagnose.c what they mean) share. One thread. */
+#ifndef PLIM_WATCH_SUPERVISOR_H
+#define PLIM_WATCH_SUPERVISOR_H
+
+#include "os/os.h"
+#include "watch/block.h"
+#include "watch/killer.h"
+#include "watch/peer.h"
+#include "watch/pynames.h"
+#include "watch/refuser.h"
+#include "watch/symbols.h"
+#include "watch/timeline.h"
+
+enum {
+    PLIM__WATCH_PROCESSES = 256, /* followed at once and remembered; more are counted only */
+    PLIM__WATCH_NAMES = 24,
+    PLIM__WATCH_SECOND = 100, /* looks per second: the loop wakes every 10 ms */
+};
+
+/* A process of the watched tree. */
+typedef struct plim__watched {
+    int pid, parent;
+    const plim__rec_process *slot; /* NULL: followed through /proc alone */
+    uint32_t slot_index;
+    plim__reader reader;           /* valid with a slot */
+    char program[32];
+    bool ended;
+    uint64_t resident, resident_peak; /* at the last look, and the most */
+    uint64_t share;                   /* its share where pages are shared (peer.h); 0: not looked at */
+    uint64_t recorded;                /* resident bytes of its recorded blocks at the last look */
+    uint64_t kept, kept_at_peak;      /* free memory that its allocator keeps; when most was resident */
+    uint32_t asked;                   /* the last question that was answered */
+} plim__watched;
+
+/* Names found at the last look, in case there is no other. */
+typedef struct plim__named {
+    uint32_t process;
+    uint32_t n;
+    plim__pyname name[PLIM__WATCH_NAMES];
+} plim__named;
+
+typedef struct plim__supervisor {
+    const plim_watch_options *how;
+    const plim__os *os;
+    plim__alloc alloc;
+    int memfd;
+    plim__rec_header *header;
+    uint8_t *region; /* header and all slots */
+    uint64_t region_bytes;
+
+    int child; /* the program itself */
+    plim__watched *process;
+    uint32_t n_processes, cap_processes;
+    uint32_t processes_in_all;
+    plim__timeline timeline;
+    plim__symbols *symbols;
+    plim__killer killer;
+    plim__named named;
+    struct plim__where **where; /* by stack: frames and label once they were resolved (moment.c); NULL before */
+    uint32_t cap_where;
+    uint64_t anon, file, shared; /* resident bytes of all processes by kind, at the last look */
+    char not_preloadable[96]; /* why the program cannot be recorded; "" when it can */
+
+    /* the last second, one number every 10 ms: what came and what of it has become resident (see pending_bytes in watch.c) */
+    uint64_t live_ring[PLIM__WATCH_SECOND], resident_ring[PLIM__WATCH_SECOND];
+    uint64_t looks;
+    /* the last five seconds, every 100 ms */
+    uint64_t trend[50];
+    uint64_t trends;
+
+    uint64_t resident, resident_peak; /* of all processes */
+    uint64_t live_peak_seen;
+    uint64_t sampled_resident;        /* what was resident when blocks were looked at last */
+    double sampled_at, sample_cost;
+    uint64_t refusals, overdrawn;     /* overdrawn: requests let pass because their library would abort */
+    uint32_t reports;
+    uint32_t reported_stack[32];      /* stacks of the reports so far */
+    bool over_reported, stopped;
+    double stop_at;                   /* when patience with a program that was told to end is over; 0: it was not */
+} plim__supervisor;
+
+/** Seconds since the start. */
+double plim__watch_now(const plim__supervisor *s);
+
+/* ---- launch.c ---- */
+/** Makes the shared memory and starts the program in it. */
+plim_status plim__launch(plim__supervisor *s, plim_error *err);
+void plim__launch_end(plim__supervisor *s);
+
+/* ---- moment.c ---- */
+/** The facts of this moment, without what they mean: processes, who holds what, coverage, names. `asking` may be NULL: nobody asks.
+ *  @param look  read residency and names now; false: take those of the last look (the process is gone, or only a glance is wanted) */
+void plim__moment_fill(plim__supervisor *s, plim_watch_report *r, const plim__watched *asking, bool look);
+/** As a row: where a stack is, with its names and numbers. */
+void plim__moment_site(plim__supervisor *s, uint32_t stack, plim_watch_site *out);
+/** Looks at residency of all recorded blocks, and at names when `names`: both are kept for later moments. @param exact  every page, whatever it costs */
+void plim__moment_look(plim__supervisor *s, bool exact, bool names, uint64_t thread_state, const plim__watched *asking);
+/** Copies the live blocks of a process, sorted. The caller frees them. @return how many */
+uint32_t plim__moment_blocks(const plim__supervisor *s, const plim__watched *w, plim__block **out);
+/** "train.py:88 step()" */
+void plim__moment_line(plim__supervisor *s, uint32_t stack, char *to, size_t size);
+
+#endif
