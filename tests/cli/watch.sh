@@ -67,7 +67,7 @@ report: said what it would have been | bad.event == "refused" and "budget" in sa
 FACTS
 watched --memory 400M --on-breach stop -- "$PYTHON" "$watch_programs/zeros.py"
 facts <<'FACTS'
-stop: the program is ended | status != 0 and out == ""
+stop: the program is ended, and the exit code says that it was the budget | (status, out, whole.exit.stopped) == (3, "", True)
 stop: after a report | bad.asked.bytes == 2 * GIB and "budget" in said
 FACTS
 
