@@ -1,5 +1,5 @@
-/* The progress bar, and stopping cleanly on a signal. The flag is the only mutable global of the command line: a handler can reach
- * nothing else. */
+/* The progress bar, and stopping cleanly on a signal. The flag is a mutable global, as few of the command line are: a handler can
+ * reach nothing else. */
 #include "cli/cli.h"
 
 #include <string.h>

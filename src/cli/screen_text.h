@@ -12,7 +12,7 @@ char *plim__screen_clean(char *buf, size_t size, const char *text);
 int plim__screen_columns(const char *text);
 /** Cuts a clean text to `columns`, its last three then an ellipsis. @return text */
 char *plim__screen_cut(char *text, int columns);
-/** Bytes of the beginning of a clean text that fit into `columns`, cut between words where that is possible (the text has none of the spaces there then). */
+/** Bytes of the beginning of a clean text that fit into `columns`; it ends before the spaces between two words where that is possible. */
 size_t plim__screen_wrap(const char *text, int columns);
 /** Appends to a text, printf-like; what does not fit is left out. */
 void plim__screen_add(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -1,5 +1,5 @@
-/* plimsoll watch: runs any program and says who holds its memory. The library watches; here its reports become text, JSON, a trace and a live view, and the
- * program's end becomes ours. Standard output is the program's alone. */
+/* plimsoll watch: runs any program and says who holds its memory. The library watches; here its reports become text, JSON, a trace and a live view,
+ * and the program's end becomes ours. Standard output is the program's alone. */
 #include "cli/cli.h"
 #include "cli/screen_text.h"
 #include "cli/watch_json.h"
@@ -31,20 +31,28 @@ typedef struct job {
     plim__watch_json json;
     plim__watch_trace trace;
     plim__watch_view view;
-    bool breached; /* a report of a breach came */
+    bool breached; /* a request over the budget came, or more than it was resident */
 } job;
 
 /* --------------------------------------------------------------------------------------------- while the program runs */
 
+/* Whether the program was ended for its breach of the budget. */
+static bool was_stopped(const job *j)
+{
+    return j->breached && j->how.on_breach == PLIM_WATCH_STOP;
+}
+
 static void on_report(void *ctx, const plim_watch_report *r)
 {
     job *j = ctx;
-    j->breached |= r->event == PLIM_WATCH_REFUSED || r->event == PLIM_WATCH_OVER;
+    j->breached |= r->event == PLIM_WATCH_REFUSED || r->event == PLIM_WATCH_OVER || r->refusals > 0;
     if (j->json_file.out) plim__watch_json_add(&j->json, r);
     if (j->trace_file.out) plim__watch_trace_report(&j->trace, r);
     if (j->quiet && plim__watch_clean(r)) return;
     if (j->live) plim__watch_view_hide(&j->view);
-    plim__watch_text(stderr, r, plim__screen_width(STDERR_FILENO, WIDTH_OTHERWISE));
+    const bool said = r->event == PLIM_WATCH_KILLED && r->cause == PLIM_WATCH_SIGNAL && was_stopped(j); /* at the breach */
+    if (said) plim__watch_verdict(stderr, r);
+    else plim__watch_text(stderr, r, plim__screen_width(STDERR_FILENO, WIDTH_OTHERWISE));
     fflush(stderr);
 }
 
@@ -81,8 +89,8 @@ static int start_code(const char *program, int otherwise)
     }
 }
 
-/* Ends this process by the signal that ended the program, so that whoever started us sees the same. Without a dump of our own, which could take the place of
- * the program's: a limit of 0 does not hold where dumps are piped to a program, not being dumpable does. */
+/* Ends this process by the signal that ended the program, so that whoever started us sees the same. Without a dump of our own, which could take the
+ * place of the program's: a limit of 0 does not hold where dumps are piped to a program, not being dumpable does. */
 static void end_by_signal(int number)
 {
     const struct rlimit none = {0};
@@ -129,7 +137,7 @@ static int files_finish(job *j, int wait_status, bool stopped)
 /* The program ended: what was gathered is put in its place, and its end becomes ours. */
 static int ended(job *j, int wait_status)
 {
-    const bool stopped = j->breached && j->how.on_breach == PLIM_WATCH_STOP;
+    const bool stopped = was_stopped(j);
     const int written = files_finish(j, wait_status, stopped);
     fflush(stderr);
     if (stopped) return PLIM__EXIT_BUDGET;

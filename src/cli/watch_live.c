@@ -11,6 +11,8 @@
 
 /* ------------------------------------------------------------------------------------------------- what is shown */
 
+enum { PLACE_COLUMNS = 48 }; /* a longer place is not waited for by the names after the others */
+
 /* "+81 MiB/s" */
 static char *growth_format(char *buf, size_t size, double growth)
 {
@@ -47,11 +49,11 @@ static void bar_fill(char *text, int columns, const plim_watch_live *l)
 {
     const parts p = parts_of(&l->now);
     const double whole = (double)bar_whole(l);
-    const struct { double bytes; char fill; } part[] = {{(double)p.live, '#'}, {(double)p.kept, '='}, {(double)p.other, '+'}, {(double)p.untouched, '-'}};
+    const struct { uint64_t bytes; char fill; } part[] = {{p.live, '#'}, {p.kept, '='}, {p.other, '+'}, {p.untouched, '-'}};
     double sum = 0;
     int at = 0;
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
-        sum += part[i].bytes;
+        sum += (double)part[i].bytes;
         const double end = whole > 0 ? sum / whole * columns : 0;
         while (at < columns && at + 0.5 < end) text[at++] = part[i].fill;
     }
@@ -68,11 +70,12 @@ static char *line_add(plim__watch_lines *out)
 
 static void fill_bar(plim__watch_lines *out, const plim_watch_live *l, int width)
 {
-    char now[32], whole[32], tail[96] = "", bar[PLIM__WATCH_LIVE_COLUMNS + 1];
+    char number[32], tail[96], bar[PLIM__WATCH_LIVE_COLUMNS + 1];
     const uint64_t limit = bar_whole(l);
-    snprintf(tail, sizeof tail, "  %s", plim_bytes_format(now, sizeof now, l->now.resident));
+    const double percent = 100 * (double)l->now.resident / (double)limit;
+    snprintf(tail, sizeof tail, "  %s", plim_bytes_format(number, sizeof number, l->now.resident));
     if (l->budget || (l->limit && l->limit != PLIM_UNLIMITED))
-        plim__screen_add(tail, sizeof tail, " of %s (%.0f%%)", plim_bytes_format(whole, sizeof whole, limit), 100 * (double)l->now.resident / (double)limit);
+        plim__screen_add(tail, sizeof tail, " of %s (%.0f%%)", plim_bytes_format(number, sizeof number, limit), percent);
     const int room = width - 2 - plim__screen_columns(tail);
     out->bar = room < 0 ? 0 : room > 100 ? 100 : room;
     bar_fill(bar, out->bar, l);
@@ -104,19 +107,38 @@ static void fill_growth(plim__watch_lines *out, const plim_watch_live *l)
     else snprintf(line, size, "%s", rate);
 }
 
-static void fill_site(plim__watch_lines *out, const plim_watch_site *s)
+/* "t_leak.py:5 step()  matmul" */
+static void where_format(char *buf, size_t size, const plim_watch_site *s)
+{
+    char text[PLIM__WATCH_PLACE];
+    buf[0] = 0;
+    if (s->n_frames) {
+        plim__watch_place(buf, size, &s->frame[0], NULL);
+        if (plim__watch_function(text, sizeof text, &s->frame[0])[0]) plim__screen_add(buf, size, " %s", text);
+    }
+    if (s->label[0]) plim__screen_add(buf, size, "%s%s", buf[0] ? "  " : "", plim__screen_clean(text, sizeof text, s->label));
+}
+
+static void fill_sites(plim__watch_lines *out, const plim_watch_live *l, uint32_t room)
 {
     const size_t size = sizeof out->line[0];
-    char *line = line_add(out), number[32], rate[48], place[PLIM__WATCH_PLACE], function[PLIM__WATCH_PLACE], clean[96];
-    plim_bytes_format(number, sizeof number, s->resident ? s->resident : s->bytes);
-    snprintf(line, size, "%9s  %11s  ", number, s->growth != 0 ? growth_format(rate, sizeof rate, s->growth) : "");
-    if (s->n_frames) {
-        plim__watch_place(place, sizeof place, &s->frame[0], NULL);
-        plim__screen_add(line, size, "%s", place);
-        if (plim__watch_function(function, sizeof function, &s->frame[0])[0]) plim__screen_add(line, size, " %s", function);
+    char number[32], rate[48], where[8][3 * PLIM__WATCH_PLACE], name[sizeof l->site[0].name.name];
+    int widest = 0;
+    for (uint32_t i = 0; i < l->n_sites; i++) {
+        where_format(where[i], sizeof where[i], &l->site[i]);
+        const int columns = plim__screen_columns(where[i]);
+        if (columns > widest && columns <= PLACE_COLUMNS) widest = columns;
     }
-    if (s->label[0]) plim__screen_add(line, size, "  %s", plim__screen_clean(clean, sizeof clean, s->label));
-    if (s->name.name[0]) plim__screen_add(line, size, "  `%s`", plim__screen_clean(clean, sizeof clean, s->name.name));
+    for (uint32_t i = 0; i < l->n_sites && out->n < room; i++) {
+        const plim_watch_site *s = &l->site[i];
+        char *line = line_add(out);
+        plim_bytes_format(number, sizeof number, s->resident ? s->resident : s->bytes);
+        snprintf(line, size, "%9s  %11s  ", number, s->growth != 0 ? growth_format(rate, sizeof rate, s->growth) : "");
+        plim__screen_add(line, size, "%s", where[i]);
+        if (!s->name.name[0]) continue;
+        const int pad = widest - plim__screen_columns(where[i]);
+        plim__screen_add(line, size, "%*s  `%s`", pad > 0 ? pad : 0, "", plim__screen_clean(name, sizeof name, s->name.name));
+    }
 }
 
 void plim__watch_lines_fill(plim__watch_lines *out, const plim_watch_live *l, int width, int height)
@@ -128,7 +150,7 @@ void plim__watch_lines_fill(plim__watch_lines *out, const plim_watch_live *l, in
     if (out->n < room) fill_bar(out, l, width);
     if (out->n < room) fill_numbers(out, l);
     if (out->n < room) fill_growth(out, l);
-    for (uint32_t i = 0; i < l->n_sites && out->n < room; i++) fill_site(out, &l->site[i]);
+    fill_sites(out, l, room);
     for (uint32_t i = 0; i < out->n; i++) plim__screen_cut(out->line[i], width);
 }
 

@@ -1,8 +1,8 @@
 /* plimsoll watch --live: a view of the watched program's memory in the last lines of the terminal, redrawn in place.
  *
- * The terminal is told to scroll only the lines above the view (DECSTBM), so that what the program prints scrolls as ever and does not run through it. The
- * cursor stays the program's: it is saved before each drawing and given back after, in one write. To take the view away is one constant text, which a signal
- * handler can write: scroll everything again, clear from the cursor on.
+ * The terminal is told to scroll only the lines above the view (DECSTBM), so that what the program prints scrolls as ever and does not run through
+ * it. The cursor stays the program's: it is saved before each drawing and given back after, in one write. To take the view away is one constant text,
+ * which a signal handler can write: scroll everything again, clear from the cursor on.
  *
  *     [##########====++................]  1.52 GiB of 2.0 GiB (76%)
  *     # live 529 MiB   = free but kept 848 MiB   + other 179 MiB   3 processes   2 refusals   t = 12.3 s

@@ -200,7 +200,8 @@ static void held_format(held_row *row, const plim_watch_report *r, const plim_wa
 {
     char number[32], function[PLIM__WATCH_PLACE];
     snprintf(row->size, sizeof row->size, "%s", plim_bytes_format(number, sizeof number, s->resident));
-    if (s->resident < s->bytes - s->bytes / 10) plim__screen_add(row->size, sizeof row->size, " of %s requested", plim_bytes_format(number, sizeof number, s->bytes));
+    if (s->resident < s->bytes - s->bytes / 10)
+        plim__screen_add(row->size, sizeof row->size, " of %s requested", plim_bytes_format(number, sizeof number, s->bytes));
     share_format(row->share, sizeof row->share, s->resident, r->resident);
     snprintf(row->blocks, sizeof row->blocks, "%s block%s", plim_count_format(number, sizeof number, s->blocks), s->blocks == 1 ? "" : "s");
     row->place[0] = 0;
@@ -273,7 +274,8 @@ static void held_kept(page *p)
     const plim_watch_report *r = p->r;
     if (!r->kept || (r->kept < r->resident / 20 && r->cause != PLIM_WATCH_FRAGMENTATION)) return;
     share_format(share, sizeof share, r->kept, r->resident);
-    snprintf(text, sizeof text, "%s%s%s  free memory that the allocator keeps", plim_bytes_format(number, sizeof number, r->kept), share[0] ? " " : "", share);
+    plim_bytes_format(number, sizeof number, r->kept);
+    snprintf(text, sizeof text, "%s%s%s  free memory that the allocator keeps", number, share[0] ? " " : "", share);
     if (r->live) plim__screen_add(text, sizeof text, "; %s in recorded blocks is live", plim_bytes_format(number, sizeof number, r->live));
     paragraph(p, text, 0);
 }
@@ -426,11 +428,16 @@ bool plim__watch_clean(const plim_watch_report *r)
     return r->event == PLIM_WATCH_ENDED && r->cause == PLIM_WATCH_NO_CAUSE && r->refusals == 0;
 }
 
+void plim__watch_verdict(FILE *out, const plim_watch_report *r)
+{
+    char verdict[sizeof r->verdict];
+    fprintf(out, "plimsoll: %s\n", plim__screen_clean(verdict, sizeof verdict, r->verdict));
+}
+
 void plim__watch_text(FILE *out, const plim_watch_report *r, int width)
 {
     page p = {.out = out, .width = larger(width, WIDTH_MIN), .r = r};
-    char verdict[sizeof r->verdict];
-    fprintf(out, "plimsoll: %s\n", plim__screen_clean(verdict, sizeof verdict, r->verdict));
+    plim__watch_verdict(out, r);
     /* What was refused before has been reported then. */
     if (r->event == PLIM_WATCH_ENDED && r->cause == PLIM_WATCH_NO_CAUSE) return;
     asked(&p);

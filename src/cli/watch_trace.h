@@ -1,5 +1,5 @@
-/* plimsoll watch --trace FILE: the time line in Chrome's trace event format (the object form), which Perfetto and chrome://tracing open. Counters "memory"
- * (resident, live, free_but_kept) at every sample and "budget"; an instant event for every report of trouble. It is streamed: nothing is kept. */
+/* plimsoll watch --trace FILE: the time line in Chrome's trace event format (the object form), which Perfetto and chrome://tracing open. Counters
+ * "memory" (resident, live, free_but_kept) at every sample and "budget"; an instant event for every report of trouble. It is streamed. */
 #ifndef PLIM_CLI_WATCH_TRACE_H
 #define PLIM_CLI_WATCH_TRACE_H
 

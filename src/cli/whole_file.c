@@ -22,7 +22,8 @@ plim_status plim__whole_file_open(plim__whole_file *f, const char *path, plim_er
     f->temp[0] = 0;
     f->out = NULL;
     const bool direct = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
-    if (!direct && (size_t)snprintf(f->temp, sizeof f->temp, "%s.%ld.tmp", path, (long)getpid()) >= sizeof f->temp) return fail(err, path, ENAMETOOLONG);
+    const int n = direct ? 0 : snprintf(f->temp, sizeof f->temp, "%s.%ld.tmp", path, (long)getpid());
+    if (n >= (int)sizeof f->temp) return fail(err, path, ENAMETOOLONG);
     f->out = fopen(direct ? path : f->temp, direct ? "we" : "wxe");
     return f->out ? PLIM_OK : fail(err, path, errno);
 }

@@ -1,5 +1,5 @@
-/* A file that appears whole or not at all: written beside its place, synced, renamed. A place that is there and is no ordinary file (a pipe, /dev/null) is
- * written directly. */
+/* A file that appears whole or not at all: written beside its place, synced, renamed. A place that is there and is no ordinary file (a pipe,
+ * /dev/null) is written directly. */
 #ifndef PLIM_CLI_WHOLE_FILE_H
 #define PLIM_CLI_WHOLE_FILE_H
 

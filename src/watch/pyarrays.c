@@ -3,13 +3,14 @@
  *   PyArrayObject  data 16 | nd 24 | dimensions 32 | strides 40 | base 48 | descr 56
  *   PyArray_Descr  kind 24 | type number 28 | numpy 1: element size 32 (4 bytes), alignment 36;  numpy 2: flags 32 (8 bytes), element size 40
  *   THPVariable    pointer to a TensorImpl at 16 or 24, by version
- *   TensorImpl     ... storage, autograd_meta, extra_meta, version_counter, interpreter, PyObject, sizes and strides, storage_offset, numel, dtype ...
- *                  Only the length of what comes before differs between versions (counters of references), so all is counted from the word that is the
- *                  PyObject's own address (lowest bit: who owns whom)
+ *   TensorImpl     ... storage, autograd_meta, extra_meta, version_counter, interpreter, PyObject, sizes and strides, storage_offset, numel, dtype ..
+ *                  Only the length of what comes before differs between versions (counters of references), so all is counted from the word that
+ *                  is the PyObject's own address (lowest bit: who owns whom)
  *   sizes          how many, then up to 5 sizes and 5 strides in place, else a pointer to them
- *   StorageImpl    its data pointer is found as the word that lies in a recorded block
+ *   StorageImpl    vtable, counters of references (8 or 16 bytes, by version), data pointer ...: the word that lies in a recorded block. Not further:
+ *                  padding holds remains of other pointers
  *   AutogradMeta   vtable | std::string of 32 bytes | grad (TensorImpl) 40 | grad_fn (Node) 48
- *   Node           vtable; before its first entry the type_info, whose second word is the mangled name: "N5torch8autograd9generated12AddBackward0E" */
+ *   Node           vtable; before its first entry the type_info, whose second word is the mangled name: "N5torch...12AddBackward0E" */
 #include "watch/pyarrays.h"
 
 #include "core/size.h"
@@ -20,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DIMS_MAX = 32, IMPL_WORDS = 28, STORAGE_WORDS = 8 };
+enum { DIMS_MAX = 32, IMPL_WORDS = 28, STORAGE_WORDS = 4 };
 
 enum { /* words of a TensorImpl, counted from the one that points back */
     BACK_STORAGE = 5, /* before it */
@@ -36,7 +37,8 @@ enum { /* words of a TensorImpl, counted from the one that points back */
 static void element_write(char *to, size_t size, const char *dtype, const uint64_t *dim, uint32_t nd)
 {
     int at = snprintf(to, size, "%s[", dtype);
-    for (uint32_t i = 0; i < nd && at + 26 < (int)size; i++) at += snprintf(to + at, size - (size_t)at, i ? ",%llu" : "%llu", (unsigned long long)dim[i]);
+    for (uint32_t i = 0; i < nd && at + 26 < (int)size; i++)
+        at += snprintf(to + at, size - (size_t)at, i ? ",%llu" : "%llu", (unsigned long long)dim[i]);
     snprintf(to + at, size - (size_t)at, "]");
 }
 
@@ -122,6 +124,7 @@ static bool impl_find(plim__pyreader *r, plim__pytorch *torch, const plim__pyobj
         const uint32_t back = impl_back(out, o->address);
         if (!back || (torch->back && torch->back != back)) continue;
         torch->back = back;
+        torch->vtable = out->word[0];
         return true;
     }
     return false;
@@ -178,14 +181,14 @@ static bool last_name(const char *mangled, char *to, size_t size)
     return found;
 }
 
-static void node_name(plim__pyreader *r, uint64_t node, char *to, size_t size)
+bool plim__pynode_name(plim__pyreader *r, uint64_t node, char *to, size_t size)
 {
     char mangled[200];
     const uint64_t vtable = plim__peer_word(r->pid, node);
-    if (vtable < 4096 || vtable % 8) return;
+    if (vtable < 4096 || vtable % 8) return false;
     const uint64_t info = plim__peer_word(r->pid, vtable - 8);
-    if (info < 4096 || info % 8) return;
-    if (!plim__peer_text(r->pid, plim__peer_word(r->pid, info + 8), mangled, sizeof mangled) || !last_name(mangled, to, size)) to[0] = 0;
+    if (info < 4096 || info % 8) return false;
+    return plim__peer_text(r->pid, plim__peer_word(r->pid, info + 8), mangled, sizeof mangled) && last_name(mangled, to, size);
 }
 
 static void autograd_read(plim__pyarray *a, plim__pyreader *r, const plim__pytorch *torch, uint64_t meta, const plim__block *block, uint32_t n_blocks)
@@ -194,10 +197,26 @@ static void autograd_read(plim__pyarray *a, plim__pyreader *r, const plim__pytor
     tensor_impl grad;
     if (meta < 4096 || meta % 8 || !plim__peer_read(r->pid, meta, word, sizeof word)) return;
     if (word[5] && impl_read(r, word[5], &grad)) storage_add(a, r, grad.word[torch->back - BACK_STORAGE], block, n_blocks);
-    if (word[6] >= 4096 && word[6] % 8 == 0) node_name(r, word[6], a->grad_fn, sizeof a->grad_fn);
+    if (word[6] < 4096 || word[6] % 8) return;
+    if (plim__pynode_name(r, word[6], a->grad_fn, sizeof a->grad_fn))
+        a->node = word[6];
+    else
+        a->grad_fn[0] = 0;
 }
 
-bool plim__pyarray_torch(plim__pyarray *out, plim__pyreader *r, plim__pytorch *torch, const plim__pyobject *o, const plim__block *block, uint32_t n_blocks)
+uint32_t plim__pytensor_data(plim__pyreader *r, const plim__pytorch *torch, uint64_t address, const plim__block *block, uint32_t n_blocks,
+                             uint64_t *data)
+{
+    tensor_impl t;
+    plim__pyarray a = {.n_data = 0};
+    if (address < 4096 || address % 16 || plim__peer_word(r->pid, address) != torch->vtable || !impl_read(r, address, &t)) return 0;
+    storage_add(&a, r, t.word[torch->back - BACK_STORAGE], block, n_blocks);
+    *data = a.data[0];
+    return a.n_data;
+}
+
+bool plim__pyarray_torch(plim__pyarray *out, plim__pyreader *r, plim__pytorch *torch, const plim__pyobject *o, const plim__block *block,
+                         uint32_t n_blocks)
 {
     tensor_impl t;
     memset(out, 0, sizeof *out);

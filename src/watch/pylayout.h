@@ -3,6 +3,7 @@
 #ifndef PLIM_WATCH_PYLAYOUT_H
 #define PLIM_WATCH_PYLAYOUT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct plim__pylayout {
@@ -23,5 +24,11 @@ enum { PLIM__PY_INSTR_BYTES, PLIM__PY_INSTR_UNITS, PLIM__PY_INSTR_POINTER };
 
 /** The row for PY_VERSION_HEX `version`, or NULL where nothing is known. */
 const plim__pylayout *plim__pylayout_of(uint32_t version);
+
+/** As plim__pylayout_of, with the offsets that the interpreter gives of itself where it does.
+ *  @param word  the first words at _PyRuntime (zeroes where they cannot be read)
+ *  @return false where nothing is known, or where objects are laid out otherwise (free-threaded builds) */
+enum { PLIM__PY_DESCRIPTION_WORDS = 71 };
+bool plim__pylayout_described(plim__pylayout *out, uint32_t version, const uint64_t word[PLIM__PY_DESCRIPTION_WORDS]);
 
 #endif

@@ -1,14 +1,18 @@
-/* See pynames.h. Each variable is walked on its own, depth first: what it reaches is tallied, a block once (marked with the variable's number). An object that was found
- * to lead nowhere is not entered again for other variables; one that was met already for this variable ends the walk there, so cycles end.
+/* See pynames.h. Each variable is walked on its own, depth first: what it reaches is tallied, a block once (marked with the variable's number).
+ * An object that was found to lead nowhere is not entered again for other variables; one that was met already for this variable ends the walk
+ * there, so cycles end.
  *
- * An instance whose one attribute holds most of it is named by that attribute: `self.cache`. Attributes in which torch.nn.Module keeps its parts do not count as a level
- * and are not named: `model` stays `model`, however deep its parts are nested.
+ * An instance whose one attribute holds most of it is named by that attribute: `self.cache`. Attributes in which torch.nn.Module keeps its parts do
+ * not count as a level and are not named: `model` stays `model`, however deep its parts are nested.
  *
- * Bounds: TIME_MS and OBJECTS in all, SHARE_MS and SHARE for a variable, DEPTH levels of containers, NEST levels of modules. Memory: a few MiB, freed before return. */
+ * A second round follows the autograd graphs behind tensors: what their nodes saved for a backward pass is what `total += loss` keeps alive.
+ *
+ * Bounds: TIME_MS and OBJECTS in all, SHARE_MS and SHARE for a variable, DEPTH levels of containers, NEST levels of modules; GRAPH_MS for graphs.
+ * Memory: about 2 MiB and 5 bytes for each block, freed before return. */
 #include "watch/pynames.h"
 
 #include "core/alloc.h"
-#include "watch/pyarrays.h"
+#include "watch/pygraph.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +23,8 @@ enum {
     OBJECTS = 200000,
     SHARE_MS = 80, /* of these for one variable, so that a huge one leaves time for others */
     SHARE = 100000,
+    GRAPH_MS = 200, /* and after all variables were looked at, for the graphs behind tensors */
+    GRAPH_SHARE_MS = 70,
     DEPTH = 4,
     NEST = 24,
     NARROW = 3, /* attributes in a name: a.b.c.d */
@@ -31,6 +37,7 @@ enum {
     SITES = 48,
     LONG = 1024,   /* lists longer than this are probed first: */
     PROBES = 256,
+    WORK = 1 << 15, /* nodes noted, not yet looked at */
     SMALL = 512,   /* objects up to this size lie in Python's own arenas */
 };
 
@@ -69,11 +76,15 @@ typedef struct walker {
     uint32_t n_blocks;
     uint32_t number; /* of the variable at hand */
     uint32_t *mark;  /* of each block: the variable that reached it last */
+    uint8_t *in_graph; /* of each block: SAVED, LEAF */
     uint32_t n_seen, n_found;
     tally t;
     found found[NAMES];
     seen seen[SEEN];
     uint64_t frame[FRAMES];
+    bool graphs; /* second round: nodes are noted in work */
+    uint32_t n_work;
+    uint64_t work[WORK];
 } walker;
 
 /* Where a variable stands. */
@@ -83,6 +94,7 @@ typedef struct place {
 } place;
 
 enum { REACHES_BLOCKS = 1, REACHES_GRAPH = 2 };
+enum { SAVED = 1, LEAF = 2 };
 
 /* ------------------------------------------------------------------------------------------------------ tally */
 
@@ -180,8 +192,9 @@ static int array_visit(walker *w, const plim__pyobject *o, uint32_t depth)
     int reached = 0;
     for (uint32_t i = 0; i < a.n_data; i++) reached |= block_add(w, a.data[i], a.bytes);
     if (a.base && depth) reached |= object_visit(w, a.base, depth - 1, 0);
-    if (a.grad_fn[0]) {
+    if (a.node) {
         reached |= REACHES_GRAPH;
+        if (w->graphs && w->n_work < WORK) w->work[w->n_work++] = a.node;
         if (!w->t.grad_fn[0]) snprintf(w->t.grad_fn, sizeof w->t.grad_fn, "%s", a.grad_fn);
     }
     if (!reached) return 0;
@@ -433,6 +446,53 @@ static void all_add(walker *w, uint64_t thread_state)
         if (name[i][0] && strcmp(name[i], "__main__")) globals_add(w, m.dict[i], name[i]);
 }
 
+/* ----------------------------------------------------------------------------------------------------- graphs */
+
+/* Follows the graph from the nodes noted. A chain may be as long as the program ran: no recursion. Parameters are saved too (or views of them, such
+ * as transposed weights), but the graph is not what keeps them alive: blocks of its leaves do not count. */
+static void graph_walk(walker *w)
+{
+    plim__pynode node;
+    memset(w->in_graph, 0, w->n_blocks);
+    while (w->n_work && !w->r.spent) {
+        seen *s = seen_at(w, w->work[--w->n_work]);
+        if (!s || s->number == w->number) continue;
+        s->number = w->number;
+        if (!plim__pynode_read(&node, &w->r, &w->torch, s->address, w->block, w->n_blocks)) continue;
+        for (uint32_t i = 0; i < node.n_data; i++) {
+            const plim__block *b = plim__block_at(w->block, w->n_blocks, node.data[i]);
+            if (b) w->in_graph[b - w->block] |= node.leaf ? LEAF : SAVED;
+        }
+        for (uint32_t i = 0; i < node.n_next && w->n_work < WORK; i++) w->work[w->n_work++] = node.next[i];
+    }
+    for (uint32_t i = 0; i < w->n_blocks; i++)
+        if (w->in_graph[i] == SAVED) block_add(w, w->block[i].address, w->block[i].bytes);
+}
+
+/* The second round: what variables that hold a graph keep alive through it. */
+static void graphs_add(walker *w)
+{
+    if (!(atomic_load(&w->process->flags) & PLIM__REC_GLIBC)) return;
+    plim__pyreader_again(&w->r, GRAPH_MS, OBJECTS);
+    w->graphs = true;
+    for (uint32_t i = 0; i < w->n_found; i++) {
+        found *f = &w->found[i];
+        if (!f->name.name.grad_fn[0]) continue;
+        const uint64_t deadline = w->r.deadline_ns;
+        plim__pyreader_hurry(&w->r, GRAPH_SHARE_MS);
+        tally_start(w);
+        w->n_work = 0;
+        object_visit(w, f->object, DEPTH, NEST);
+        const uint64_t before = w->t.bytes;
+        graph_walk(w);
+        w->r.spent = false;
+        w->r.deadline_ns = deadline;
+        if (w->t.bytes <= f->name.name.bytes) continue;
+        f->name.graph_bytes = w->t.bytes - before;
+        tally_finish(&w->t, &f->name);
+    }
+}
+
 static int by_bytes(const void *a, const void *b)
 {
     const found *x = a, *y = b;
@@ -449,15 +509,19 @@ uint32_t plim__pynames_find(plim__pyname *out, uint32_t max, const plim__rec_pro
     if (!process->python_version || !thread_state) return 0;
     walker *w = plim__new(&a, 1, sizeof *w, NULL);
     uint32_t *mark = plim__new(&a, n_blocks, sizeof *mark, NULL);
-    if (w && mark && plim__pyreader_init(&w->r, process, TIME_MS, OBJECTS)) {
+    uint8_t *in_graph = plim__new(&a, n_blocks, sizeof *in_graph, NULL);
+    if (w && mark && in_graph && plim__pyreader_init(&w->r, process, TIME_MS, OBJECTS)) {
         w->process = process;
         w->block = block;
         w->n_blocks = n_blocks;
         w->mark = mark;
+        w->in_graph = in_graph;
         all_add(w, thread_state);
+        graphs_add(w);
         qsort(w->found, w->n_found, sizeof *w->found, by_bytes);
         for (; n < w->n_found && n < max; n++) out[n] = w->found[n].name;
     }
+    plim__free(&a, in_graph);
     plim__free(&a, mark);
     plim__free(&a, w);
     return n;

@@ -1,10 +1,11 @@
-/* See pyread.h. Offsets of what every version has at one place stand here as names; the others are rows of a table, taken from the headers of each version and checked by
- * running the unit test on it.
+/* See pyread.h. Offsets of what every version has at one place stand here as names; the others are rows of a table, taken from the headers of each
+ * version and checked by running the unit test on it.
  *
  *   object   refcount 0 | type 8 | ob_size 16 (of those with a variable size)
  *   dict     used 16 | keys 32 | values 40 (split table: the keys lie with the class)
  *   keys     up to 3.10: size 8, entries used 32, indices 40 and after them entries of hash, key, value
- *            from 3.11:  log2(size) 8, log2(bytes of indices) 9, kind 10, entries used 24, indices 32, then entries of key, value (kind 0: hash, key, value)
+ *            from 3.11:  log2(size) 8, log2(bytes of indices) 9, kind 10, entries used 24, indices 32, then entries of key, value
+ *                        (kind 0: hash, key, value)
  *   deque    blocks of 64 pointers between two links: left link 0 | pointers 8 | right link 520
  *   instance up to 3.10: a dict at tp_dictoffset.  3.11: values 4 words before the object, else a dict 3 words before.
  *            3.12: 3 words before it either (odd: values, less one).  3.13: a dict 3 words before, else values after the object's own fields */
@@ -59,7 +60,8 @@ enum { /* bits of tp_flags */
     FLAG_TYPE,
 };
 
-enum { BASES = 32, DEQUE_BLOCK = 64, SLOTS_MAX = 1 << 24, THREADS_LOOKED = 256, NO_KEY = 0xffffffff };
+enum { BASES = 32, DEQUE_BLOCK = 64, SLOTS_MAX = 1 << 24, THREADS_LOOKED = 256 };
+#define NO_KEY UINT32_MAX
 
 static bool has(uint64_t flags, int bit)
 {
@@ -86,6 +88,13 @@ static bool plausible(uint64_t address)
     return address >= 4096 && address < (UINT64_C(1) << 56) && address % 8 == 0;
 }
 
+void plim__pyreader_again(plim__pyreader *r, uint64_t ms, uint64_t objects)
+{
+    r->deadline_ns = now_ns() + ms * 1000000;
+    r->left = objects;
+    r->spent = false;
+}
+
 bool plim__pyreader_init(plim__pyreader *r, const plim__rec_process *process, uint64_t ms, uint64_t objects)
 {
     memset(r, 0, sizeof *r);
@@ -95,8 +104,7 @@ bool plim__pyreader_init(plim__pyreader *r, const plim__rec_process *process, ui
         if (objects_table[i].version == process->python_version >> 16) r->objects = &objects_table[i];
     r->code_type = process->python_code_type;
     r->str_type = process->python_str_type;
-    r->deadline_ns = now_ns() + ms * 1000000;
-    r->left = objects;
+    plim__pyreader_again(r, ms, objects);
     return r->layout && r->objects && r->pid > 0;
 }
 
@@ -222,7 +230,8 @@ static size_t utf8_put(char *to, uint32_t c)
     if (c < 0x80) return to[0] = (char)c, 1;
     if (c < 0x800) return to[0] = (char)(0xc0 | c >> 6), to[1] = (char)(0x80 | (c & 63)), 2;
     if (c < 0x10000) return to[0] = (char)(0xe0 | c >> 12), to[1] = (char)(0x80 | (c >> 6 & 63)), to[2] = (char)(0x80 | (c & 63)), 3;
-    to[0] = (char)(0xf0 | (c >> 18 & 7)), to[1] = (char)(0x80 | (c >> 12 & 63)), to[2] = (char)(0x80 | (c >> 6 & 63)), to[3] = (char)(0x80 | (c & 63));
+    to[0] = (char)(0xf0 | (c >> 18 & 7)), to[1] = (char)(0x80 | (c >> 12 & 63));
+    to[2] = (char)(0x80 | (c >> 6 & 63)), to[3] = (char)(0x80 | (c & 63));
     return 4;
 }
 

@@ -1,6 +1,6 @@
-/* Objects of a CPython interpreter, read out of another process's memory: types, texts, the items of containers, attributes of instances, frames and their locals.
- * Nothing is believed without a look at its type, and every type is looked at once (its metatype must be a type). What cannot be read is nothing. Reading goes on until
- * the reader's time or its number of objects is spent; from then on everything is nothing. CPython 3.8 to 3.13. */
+/* Objects of a CPython interpreter, read out of another process's memory: types, texts, the items of containers, attributes of instances, frames and
+ * their locals. Nothing is believed without a look at its type, and every type is looked at once (its metatype must be a type). What cannot be read
+ * is nothing. Reading goes on until the reader's time or its number of objects is spent; from then on everything is nothing. CPython 3.8 to 3.13. */
 #ifndef PLIM_WATCH_PYREAD_H
 #define PLIM_WATCH_PYREAD_H
 
@@ -50,6 +50,8 @@ typedef struct plim__pyreader {
 /** @return false where the interpreter's version is unknown */
 bool plim__pyreader_init(plim__pyreader *r, const plim__rec_process *process, uint64_t ms, uint64_t objects);
 bool plim__pyreader_spent(plim__pyreader *r);
+/** A new allowance. */
+void plim__pyreader_again(plim__pyreader *r, uint64_t ms, uint64_t objects);
 /** Brings the end nearer: at most `ms` from now. */
 void plim__pyreader_hurry(plim__pyreader *r, uint64_t ms);
 
@@ -97,7 +99,7 @@ typedef struct plim__pyframe {
 
 /** The innermost frame of a thread, 0 if there is none. */
 uint64_t plim__pyframe_first(plim__pyreader *r, uint64_t thread_state);
-/** Reads the frame at `address`, or the next one out that is a frame of code. @return the address of the one outside it, 0: there is none; *ok: it was read */
+/** Reads the frame at `address`. @param ok  false: it is no frame of code. @return the address of the one outside it, 0: there is none */
 uint64_t plim__pyframe_read(plim__pyreader *r, uint64_t address, plim__pyframe *out, bool *ok);
 /** All threads of the interpreter, the given one first. @return how many, at most `max` */
 uint32_t plim__pythreads(plim__pyreader *r, uint64_t thread_state, uint64_t *out, uint32_t max);

@@ -4,11 +4,12 @@
  *   a slot, one for each process          plim__rec_process: counters, the ask, stacks (sites), code names, live blocks, a ring of events
  *
  * The file is sparse: what nobody writes costs nothing. A watched process opens /proc/<supervisor>/fd/<n>, whose path the environment carries
- * (PLIM__REC_ENV), claims a free slot, maps the header and that slot, and closes the descriptor. It only writes facts: numbers, addresses, bytes of
- * names copied as they are. Whatever reads /proc, resolves a symbol or makes a sentence is the supervisor's.
+ * (PLIM__REC_ENV), claims a free slot, maps the header and that slot, and closes the descriptor. The supervisor's own child does so when it starts; others, and
+ * children made by fork, with their first large request, for slots are few and shells are many. It only writes facts: numbers, addresses, bytes of names copied
+ * as they are. Whatever reads /proc, resolves a symbol or makes a sentence is the supervisor's.
  *
  * Who writes what
- *   header.slot[i]      claimed by a process (compare and swap from 0 to its pid), given back by the supervisor
+ *   header.slot[i]      claimed by a process (compare and swap from 0 to its pid), given back by the supervisor, its memory zero
  *   header.budget...    by the supervisor; processes read them before a large request
  *   everything in slot  by its process; but ask.answer and ask.answered by the supervisor
  *
@@ -28,7 +29,7 @@
 #define PLIM__REC_MAGIC UINT64_C(0x6c6c6f736d696c70)
 
 enum {
-    PLIM__REC_VERSION = 1,
+    PLIM__REC_VERSION = 2,
     PLIM__REC_SLOTS = 64,
     PLIM__REC_SHARDS = 256,
     PLIM__REC_SHARD_BLOCKS = 509, /* a shard of 12 KiB */
@@ -37,7 +38,9 @@ enum {
     PLIM__REC_EVENTS = 1 << 16,   /* a power of two */
     PLIM__REC_PYTHON = 24,        /* frames of Python kept, innermost first */
     PLIM__REC_NATIVE = 32,        /* return addresses kept, innermost first */
-    PLIM__REC_NO_SITE = PLIM__REC_SITES - 1, /* where blocks go for which there was no room for a site */
+    PLIM__REC_NO_SITE = PLIM__REC_SITES - 1,        /* where blocks go for which there was no room for a site: those of an allocator, */
+    PLIM__REC_NO_SITE_MAPPED = PLIM__REC_SITES - 2, /* and those of mmap. Both are ready from the start, without a stack */
+    PLIM__REC_NO_CODE = PLIM__REC_CODES - 1,        /* the code of frames for which there was no room: "?", ready from the start */
 };
 
 #define PLIM__REC_LARGE ((uint64_t)256 << 10) /* requests of this size and more are recorded */
@@ -61,7 +64,7 @@ typedef struct plim__rec_frame {
 
 /* One exact call stack from which memory was asked for. */
 typedef struct plim__rec_site {
-    _Atomic uint64_t hash;  /* of the stack; 0: free */
+    _Atomic uint64_t hash;  /* of the stack, the last three bits the call; 0: free */
     _Atomic uint32_t ready; /* 1: what follows is complete */
     uint16_t n_python, n_native;
     uint16_t call;      /* plim__rec_call */
@@ -134,6 +137,7 @@ typedef struct plim__rec_ask {
     int32_t thread; /* gettid() */
     uint32_t gil_held;
     uint64_t bytes;
+    uint64_t old_bytes; /* realloc, mremap: of the block that is to become `bytes` long, as far as it is recorded; it is alive meanwhile */
     uint64_t ns;
     uint64_t thread_state; /* PyThreadState of the asking thread; 0: none */
     uint32_t trimmed;      /* this is asked again after a PLIM__REC_TRIM */
@@ -158,6 +162,7 @@ enum { /* plim__rec_process.flags */
     PLIM__REC_UNWINDS = 16,        /* native stacks can be had without taking a lock */
     PLIM__REC_FORKED = 32,         /* made by fork: what it had before belongs to its parent's slot */
     PLIM__REC_ENDED = 64,          /* left through exit() */
+    PLIM__REC_DEEPBIND = 128,      /* a library was to be bound past us (RTLD_DEEPBIND): the flag was dropped */
 };
 
 typedef struct plim__rec_process {
@@ -202,7 +207,7 @@ typedef struct plim__rec_header {
 
     /* The budget. A process that wants `n` more bytes goes on without asking when
      *     resident + (its live_bytes - settled) + n <= budget        (the difference counts as 0 when it is negative)
-     * and asks otherwise. `settled` are the bytes of its live blocks that are in `resident` already or were not touched for long. */
+     * and asks otherwise. For a block that is to grow n is the difference to its recorded size. `settled` are the bytes of its live blocks that are in `resident` already or were not touched for long. */
     uint64_t budget; /* 0: none; nothing is asked */
     _Atomic uint64_t resident; /* of all watched processes together, at the last look */
     _Atomic uint64_t settled[PLIM__REC_SLOTS];

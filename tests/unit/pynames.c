@@ -1,5 +1,6 @@
-/* Names of variables in programs of Python that really run: each script says where its arrays lie and what the interpreter's addresses are, then waits inside a function
- * while its memory is read. With every CPython from 3.8 to 3.13 that is here; arrays where numpy is, tensors where torch is. */
+/* Names of variables in programs of Python that really run: each script says where its arrays lie and what the interpreter's addresses are, then
+ * waits inside a function while its memory is read. With every CPython from 3.8 to 3.13 that is here; arrays where NumPy is, tensors where PyTorch
+ * is. */
 #include "unit.h"
 
 #include "watch/peer.h"
@@ -87,6 +88,7 @@ static program *program_start(const char *python, const char *script)
     close(in[0]), close(out[1]);
     p->to = in[1];
     p->process->pid = p->pid;
+    p->process->flags = PLIM__REC_GLIBC;
     char line[128] = "";
     FILE *f = fdopen(out[0], "r");
     while (fgets(line, sizeof line, f) && strcmp(line, "end\n")) line_take(p, line);
@@ -118,8 +120,8 @@ static const plim_watch_name *name_get(const program *p, const char *name, const
     print_message("no %s (%s) with %x among:\n", name, where, p->process->python_version);
     for (uint32_t i = 0; i < p->n_names; i++) {
         const plim_watch_name *n = &p->name[i].name;
-        print_message("  %s | %s | %s | %s | %s | %llu of %llu | %llu bytes\n", n->name, n->where, n->type, n->element, n->grad_fn, (unsigned long long)n->items,
-                      (unsigned long long)n->length, (unsigned long long)n->bytes);
+        print_message("  %s | %s | %s | %s | %s | %llu of %llu | %llu bytes\n", n->name, n->where, n->type, n->element, n->grad_fn,
+                      (unsigned long long)n->items, (unsigned long long)n->length, (unsigned long long)n->bytes);
     }
     fail_msg("%s is not named", name);
     return NULL;
@@ -203,8 +205,8 @@ static void plain_check(const program *p)
     name_check(p, (want){"\u00fcber\u65e5", GLOBALS, "bytearray", "bytearray[1048576]", .items = 1, .bytes = MIB});
     name_check(p, (want){"text", GLOBALS, "bytes", "bytes[3145728]", .items = 1, .bytes = 3 * MIB + 33});
     name_check(p, (want){"store.cache", GLOBALS, "list", "bytearray[1048576]", .length = 3, .items = 3, .bytes = 3 * MIB});
-    name_check(p, (want){"self.cache", p->process->python_version >> 16 < 0x030b ? "local of run()" : "local of Store.run()", "list", "bytearray[1048576]",
-                         .length = 3, .items = 3, .bytes = 3 * MIB});
+    const char *run = p->process->python_version >> 16 < 0x030b ? "local of run()" : "local of Store.run()";
+    name_check(p, (want){"self.cache", run, "list", "bytearray[1048576]", .length = 3, .items = 3, .bytes = 3 * MIB});
     name_check(p, (want){"late.kept", GLOBALS, "bytearray", "bytearray[1048576]", .items = 1, .bytes = MIB});
     name_check(p, (want){"two", GLOBALS, "Two", "bytearray[1048576]", .items = 2, .bytes = 2 * MIB});
     name_check(p, (want){"here", "local of outer()", "bytearray", "bytearray[1048576]", .items = 1, .bytes = MIB});
@@ -344,6 +346,45 @@ static void test_torch(void **state)
     program_end(p);
 }
 
+/* What only a graph keeps alive: activations of iterations that were never followed by a backward pass; not the weights. */
+static void test_graph(void **state)
+{
+    (void)state;
+    if (!has_torch) {
+        print_message("SKIPPED: no python3 with PyTorch here\n");
+        skip();
+    }
+    program *p = names_of(pythons[0], "import torch\n"
+                                      "from torch import nn\n"
+                                      "w = torch.zeros(300, 300, requires_grad=True)\n"
+                                      "_tensor(w, 1)\n"
+                                      "total, losses, done = 0, [], 0\n"
+                                      "for i in range(20):\n"
+                                      "    x = torch.zeros(400, 300)\n"
+                                      "    _tensor(x, 2)\n"
+                                      "    h = torch.relu(x @ w)\n"
+                                      "    _tensor(h, 3)\n"
+                                      "    loss = (h * h).mean()\n"
+                                      "    total = total + loss\n"
+                                      "    if i < 3: losses.append(loss)\n"
+                                      "y = torch.zeros(500, 300)\n"
+                                      "_tensor(y, 4)\n"
+                                      "done = (y @ w).sum()\n"
+                                      "done.backward()\n"
+                                      "del x, h, y\n"
+                                      "wait()\n");
+    name_check(p, (want){"w", GLOBALS, "Tensor", "float32[300,300]", .items = 1, .bytes = 360000});
+    name_check(p, (want){"total", GLOBALS, "Tensor", "float32[]", "AddBackward0", .items = 1, .bytes = 20 * 2 * 480000});
+    name_check(p, (want){"losses", GLOBALS, "list", "float32[]", "MeanBackward0", .length = 3, .bytes = 3 * 2 * 480000});
+    name_check(p, (want){"loss", GLOBALS, "Tensor", "float32[]", "MeanBackward0", .items = 1, .bytes = 2 * 480000});
+    name_check(p, (want){"done", GLOBALS, "Tensor", "float32[]", "SumBackward0", .items = 1, .bytes = 0});
+    assert_string_equal(p->name[0].name.name, "total");
+    assert_int_equal(p->name[0].graph_bytes, p->name[0].name.bytes);
+    assert_true(p->name[0].site == 2 || p->name[0].site == 3);
+    assert_int_equal(p->name[0].site_bytes, 20 * 480000);
+    program_end(p);
+}
+
 /* -------------------------------------------------------------------------------------------------- nonsense */
 
 static void test_nonsense(void **state)
@@ -357,7 +398,8 @@ static void test_nonsense(void **state)
     assert_int_equal(plim__pynames_find(p->name, NAMES, p->process, 0, p->block, 0), 0);
     for (int i = 0; i < 300; i++) { /* anywhere, near the thread's state, in the block's zeros, in the types */
         x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-        const uint64_t at[] = {x, p->process->python_thread_state + 8 + x % 4096 / 8 * 8, p->block[0].address + x % (1 << 20), p->process->python_code_type + x % 400};
+        const uint64_t at[] = {x, p->process->python_thread_state + 8 + x % 4096 / 8 * 8, p->block[0].address + x % (1 << 20),
+                               p->process->python_code_type + x % 400};
         plim__pynames_find(p->name, NAMES, p->process, at[i % 4], p->block, p->n_blocks);
         if (i % 4 != 1) assert_int_equal(plim__pynames_find(p->name, NAMES, p->process, at[i % 4], p->block, p->n_blocks), 0);
     }
@@ -409,7 +451,8 @@ static void pythons_find(void)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain), cmocka_unit_test(test_threads), cmocka_unit_test(test_numpy), cmocka_unit_test(test_torch), cmocka_unit_test(test_nonsense),
+        cmocka_unit_test(test_plain), cmocka_unit_test(test_threads), cmocka_unit_test(test_numpy), cmocka_unit_test(test_torch),
+        cmocka_unit_test(test_graph), cmocka_unit_test(test_nonsense),
     };
     pythons_find();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* Reports of watched programs as text, JSON, trace and live view. The reports are written down here: no program runs. */
 #include "unit.h"
 
+#include "cli/cli.h"
 #include "cli/screen_text.h"
 #include "cli/watch_json.h"
 #include "cli/watch_live.h"
@@ -8,11 +9,14 @@
 #include "cli/watch_trace.h"
 #include "cli/whole_file.h"
 
+#include <fcntl.h>
 #include <jansson.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -56,8 +60,8 @@ static void fix_peak(plim_watch_report *r, const char *text, uint64_t peak, bool
 /* A request alone is too big: an array made in a wider type than it is kept in. */
 static void make_request(plim_watch_report *r)
 {
-    *r = (plim_watch_report){.event = PLIM_WATCH_REFUSED, .cause = PLIM_WATCH_REQUEST, .seconds = 0.13, .pid = 4242, .budget = 4 * GIB, .asked = 12596019200,
-                             .refusals = 1, .processes = 1, .resident = 137 * MIB, .peak_as_is = 18894028800};
+    *r = (plim_watch_report){.event = PLIM_WATCH_REFUSED, .cause = PLIM_WATCH_REQUEST, .seconds = 0.13, .pid = 4242, .budget = 4 * GIB,
+                             .asked = 12596019200, .refusals = 1, .processes = 1, .resident = 137 * MIB, .peak_as_is = 18894028800};
     SAY(r->verdict, "out of memory - one array alone is 2.9 times the budget");
     SAY(r->call, "malloc");
     SAY(r->thread, "MainThread");
@@ -77,9 +81,9 @@ static void make_request(plim_watch_report *r)
 /* Something else holds it, and grows. */
 static void make_growth(plim_watch_report *r)
 {
-    *r = (plim_watch_report){.event = PLIM_WATCH_REFUSED, .cause = PLIM_WATCH_GROWTH, .seconds = 9.81, .pid = 4242, .budget = GIB, .asked = 8000000, .refusals = 1,
-                             .processes = 1, .resident = 793 * MIB, .live = 1011 * MIB, .recorded = 755 * MIB, .peak = 793 * MIB, .peak_as_is = 793 * MIB,
-                             .held_others = 3 * MIB};
+    *r = (plim_watch_report){.event = PLIM_WATCH_REFUSED, .cause = PLIM_WATCH_GROWTH, .seconds = 9.81, .pid = 4242, .budget = GIB, .asked = 8000000,
+                             .refusals = 1, .processes = 1, .resident = 793 * MIB, .live = 1011 * MIB, .recorded = 755 * MIB, .peak = 793 * MIB,
+                             .peak_as_is = 793 * MIB, .held_others = 3 * MIB};
     SAY(r->verdict, "out of memory - the line that failed is not the cause");
     SAY(r->call, "malloc");
     SAY(r->thread, "MainThread");
@@ -87,10 +91,12 @@ static void make_growth(plim_watch_report *r)
     SAY(r->refused, "by your budget: 1.0 GiB; RSS 793 MiB + 256 MiB reserved, not resident");
     plim_watch_site *s = &r->held[0];
     r->n_held = 3;
-    *s = (plim_watch_site){.bytes = 755 * MIB, .resident = 755 * MIB, .blocks = 99, .allocations = 99, .block_bytes = 8000000, .growth = 81.0 * MIB, .steady = true};
+    *s = (plim_watch_site){.bytes = 755 * MIB, .resident = 755 * MIB, .blocks = 99, .allocations = 99, .block_bytes = 8000000, .growth = 81.0 * MIB,
+                           .steady = true};
     frame_add(s, "t_leak.py", 5, "step", "a = np.random.rand(1000, 1000)");
     frame_add(s, "t_leak.py", 9, "<module>", "step()");
-    s->name = (plim_watch_name){.name = "history", .where = "module globals", .type = "list", .element = "float64[1000,1000]", .length = 98, .items = 98, .bytes = 748 * MIB};
+    s->name = (plim_watch_name){.name = "history", .where = "module globals", .type = "list", .element = "float64[1000,1000]", .length = 98,
+                                .items = 98, .bytes = 748 * MIB};
     s = &r->held[1];
     *s = (plim_watch_site){.bytes = 256 * MIB, .resident = 8 * MIB, .blocks = 2, .label = "OpenBLAS work buffers"};
     frame_add(s, "/usr/lib/libopenblas.so.0", 0, "blas_memory_alloc", "");
@@ -107,7 +113,8 @@ static void make_growth(plim_watch_report *r)
 /* A limit on the address space although the machine has room. */
 static void make_address_space(plim_watch_report *r)
 {
-    *r = (plim_watch_report){.event = PLIM_WATCH_FAILED, .cause = PLIM_WATCH_ADDRESS_SPACE, .seconds = 1.5, .asked = 800 * MIB, .processes = 1, .gil_released = true};
+    *r = (plim_watch_report){.event = PLIM_WATCH_FAILED, .cause = PLIM_WATCH_ADDRESS_SPACE, .seconds = 1.5, .asked = 800 * MIB, .processes = 1,
+                             .gil_released = true};
     SAY(r->verdict, "allocation refused by RLIMIT_AS although 22.3 GiB of RAM is free");
     SAY(r->call, "malloc");
     frame_add(&r->asking, "t_as.py", 4, "build", "return np.empty((200, 1024, 1024), np.float32)");
@@ -118,8 +125,8 @@ static void make_address_space(plim_watch_report *r)
 /* Killed by a control group, with children. */
 static void make_killed(plim_watch_report *r)
 {
-    *r = (plim_watch_report){.event = PLIM_WATCH_KILLED, .cause = PLIM_WATCH_CGROUP, .seconds = 812, .wait_status = SIGKILL, .resident = 8 * GIB, .processes = 3,
-                             .n_processes = 2, .live = 5 * GIB, .peak = 8 * GIB};
+    *r = (plim_watch_report){.event = PLIM_WATCH_KILLED, .cause = PLIM_WATCH_CGROUP, .seconds = 812, .wait_status = SIGKILL, .resident = 8 * GIB,
+                             .processes = 3, .n_processes = 2, .live = 5 * GIB, .peak = 8 * GIB};
     SAY(r->verdict, "your program was killed by the kernel, not by a bug: cgroup memory limit");
     SAY(r->refused, "memory.events oom_kill 0 -> 1 in /docker/3f2a (limit 8.0 GiB, 7.98 GiB charged at the last look); the machine had 41 GiB free");
     r->n_held = 1;
@@ -127,15 +134,16 @@ static void make_killed(plim_watch_report *r)
     frame_add(&r->held[0], "/srv/train.py", 88, "step", "loss.backward()");
     SAY(r->growing, "+1.3 GiB in the last 5 s at train.py:88 step() ConvolutionBackward0");
     fix_add(r, "run again with --memory 7.6G: an exception with a traceback instead of a kill");
-    r->process[0] = (plim_watch_process){.pid = 31, .parent = 1, .program = "python3", .attached = true, .ended = true, .resident_peak = 6 * GIB, .recorded = 5 * GIB};
+    r->process[0] = (plim_watch_process){.pid = 31, .parent = 1, .program = "python3", .attached = true, .ended = true, .resident_peak = 6 * GIB,
+                                         .recorded = 5 * GIB};
     r->process[1] = (plim_watch_process){.pid = 44, .parent = 31, .program = "worker", .resident = 2 * GIB, .resident_peak = 2 * GIB};
 }
 
 /* The allocator keeps free memory; found at the end of a program that had no trouble. */
 static void make_fragmentation(plim_watch_report *r)
 {
-    *r = (plim_watch_report){.event = PLIM_WATCH_ENDED, .cause = PLIM_WATCH_FRAGMENTATION, .seconds = 30, .resident = 1552 * MIB, .live = 529 * MIB, .kept = 848 * MIB,
-                             .processes = 1, .peak = 1552 * MIB, .peak_as_is = 1552 * MIB};
+    *r = (plim_watch_report){.event = PLIM_WATCH_ENDED, .cause = PLIM_WATCH_FRAGMENTATION, .seconds = 30, .resident = 1552 * MIB, .live = 529 * MIB,
+                             .kept = 848 * MIB, .processes = 1, .peak = 1552 * MIB, .peak_as_is = 1552 * MIB};
     SAY(r->verdict, "848 MiB of the 1.52 GiB resident is free memory that glibc keeps");
     why_add(r, "posix_memalign blocks of 16 MiB below glibc's moving mmap threshold, 157 freed between 33 kept");
     fix_peak(r, "MALLOC_MMAP_THRESHOLD_=1048576", 720 * MIB, true);
@@ -153,7 +161,8 @@ static void make_nonsense(plim_watch_report *r)
 
 static void make_clean(plim_watch_report *r)
 {
-    *r = (plim_watch_report){.event = PLIM_WATCH_ENDED, .seconds = 12, .budget = 4 * GIB, .peak = 3876 * MIB, .resident = GIB, .processes = 1, .n_held = 1};
+    *r = (plim_watch_report){.event = PLIM_WATCH_ENDED, .seconds = 12, .budget = 4 * GIB, .peak = 3876 * MIB, .resident = GIB, .processes = 1,
+                             .n_held = 1};
     SAY(r->verdict, "peak 3.79 GiB of 4.0 GiB (95%%) at train.py:88 step()");
 }
 
@@ -207,7 +216,8 @@ static void growth_elsewhere(void **state)
                 "ASKED    7.63 MiB (8,000,000 bytes) by malloc, thread MainThread, t = 9.81 s\n"
                 "         t_leak.py:6  step()  b = a @ a\n"
                 "REFUSED  by your budget: 1.0 GiB; RSS 793 MiB + 256 MiB reserved, not resident\n"
-                "HELD     755 MiB                      (95% of resident)  99 blocks  t_leak.py:5 step()                    a = np.random.rand(1000, 1000)\n"
+                "HELD     755 MiB                      (95% of resident)  99 blocks  t_leak.py:5 step()                    "
+                "a = np.random.rand(1000, 1000)\n"
                 "         kept alive by `history` (list, 98 x float64[1000,1000], 748 MiB), module globals\n"
                 "         8.0 MiB of 256 MiB requested (1% of resident)   2 blocks   libopenblas.so.0 blas_memory_alloc()  OpenBLAS work buffers\n"
                 "         5.0 MiB requested in other places\n"
@@ -262,7 +272,8 @@ static void killed_with_children(void **state)
     (void)state;
     expect_text(make_killed, 160,
                 "plimsoll: your program was killed by the kernel, not by a bug: cgroup memory limit\n"
-                "KILLED   SIGKILL at t = 812 s; memory.events oom_kill 0 -> 1 in /docker/3f2a (limit 8.0 GiB, 7.98 GiB charged at the last look); the machine had 41 GiB free\n"
+                "KILLED   SIGKILL at t = 812 s; memory.events oom_kill 0 -> 1 in /docker/3f2a (limit 8.0 GiB, 7.98 GiB charged at the last "
+                "look); the machine had 41 GiB free\n"
                 "HELD     5.0 GiB (62% of resident)  1,234 blocks  train.py:88 step()  ConvolutionBackward0  loss.backward()\n"
                 "LAST     +1.3 GiB in the last 5 s at train.py:88 step() ConvolutionBackward0\n"
                 "FIX      1. run again with --memory 7.6G: an exception with a traceback instead of a kill\n"
@@ -365,10 +376,11 @@ static void fill_site(plim_watch_site *s, uint32_t seed)
 
 static void make_full(plim_watch_report *r)
 {
-    *r = (plim_watch_report){.event = PLIM_WATCH_KILLED, .cause = PLIM_WATCH_HOST, .seconds = 1e9, .wait_status = SIGSEGV, .asked = UINT64_MAX, .gil_released = true,
-                             .n_held = PLIM_WATCH_HELD, .n_fixes = PLIM_WATCH_FIXES, .n_why = PLIM_WATCH_LINES, .n_notes = PLIM_WATCH_LINES, .n_limits = PLIM_WATCH_LIMITS,
-                             .n_processes = PLIM_WATCH_PROCESSES, .processes = UINT32_MAX, .live = UINT64_MAX, .resident = UINT64_MAX, .held_others = UINT64_MAX,
-                             .kept = UINT64_MAX, .peak_as_is = UINT64_MAX, .peak = UINT64_MAX};
+    *r = (plim_watch_report){.event = PLIM_WATCH_KILLED, .cause = PLIM_WATCH_HOST, .seconds = 1e9, .wait_status = SIGSEGV, .asked = UINT64_MAX,
+                             .gil_released = true, .n_held = PLIM_WATCH_HELD, .n_fixes = PLIM_WATCH_FIXES, .n_why = PLIM_WATCH_LINES,
+                             .n_notes = PLIM_WATCH_LINES, .n_limits = PLIM_WATCH_LIMITS, .n_processes = PLIM_WATCH_PROCESSES, .processes = UINT32_MAX,
+                             .live = UINT64_MAX, .resident = UINT64_MAX, .held_others = UINT64_MAX, .kept = UINT64_MAX, .peak_as_is = UINT64_MAX,
+                             .peak = UINT64_MAX};
     fill(r->verdict, sizeof r->verdict, 1);
     fill(r->call, sizeof r->call, 2);
     fill(r->thread, sizeof r->thread, 3);
@@ -422,6 +434,34 @@ static void texts_are_cut_and_wrapped(void **state)
     assert_int_equal(plim__screen_wrap("one two three", 6), 3);
     assert_int_equal(plim__screen_wrap("unbreakable", 5), 5);
     assert_int_equal(plim__screen_wrap("short", 80), 5);
+}
+
+/* ---- options ---- */
+
+/* What follows the program's name is the program's, options that we know too. */
+static void options_end_at_the_program(void **state)
+{
+    (void)state;
+    bool quiet = false;
+    const plim__cli_option options[] = {{"quiet", 'q', PLIM__CLI_IS_FLAG, &quiet, NULL, "", NULL}};
+    const plim__cli_command cmd = {.name = "watch", .synopsis = "", .option = options, .n_options = 1, .stops_at_word = true};
+    static const struct { char *word[6]; bool quiet; int n; const char *first, *last; } cases[] = {
+        {{"watch", "-q", "sh", "-c", "x", "--help"}, true, 4, "sh", "--help"},
+        {{"watch", "sh", "-q", "--", "-x", "-"}, false, 5, "sh", "-"},
+        {{"watch", "--", "-q", "--", "a", "b"}, false, 4, "-q", "b"},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        char *argv[7] = {0};
+        int argc = 6, leave = -1;
+        plim__cli_shared shared;
+        memcpy(argv, cases[i].word, sizeof cases[i].word);
+        quiet = false;
+        assert_true(plim__cli_parse(&cmd, &shared, &argc, argv, &leave));
+        assert_int_equal(quiet, cases[i].quiet);
+        assert_int_equal(argc, cases[i].n);
+        assert_string_equal(argv[0], cases[i].first);
+        assert_string_equal(argv[argc - 1], cases[i].last);
+    }
 }
 
 /* ---- files ---- */
@@ -563,8 +603,8 @@ static void live_fits(void **state)
     (void)state;
     static plim_watch_live live;
     static plim__watch_lines lines;
-    live = (plim_watch_live){.now = {.seconds = 12.34, .resident = 1552 * MIB, .live = 529 * MIB, .kept = 848 * MIB, .processes = 3}, .budget = 2 * GIB,
-                             .growth = 81.0 * MIB, .seconds_left = 6.1, .refusals = 2, .n_sites = 8};
+    live = (plim_watch_live){.now = {.seconds = 12.34, .resident = 1552 * MIB, .live = 529 * MIB, .kept = 848 * MIB, .processes = 3},
+                             .budget = 2 * GIB, .growth = 81.0 * MIB, .seconds_left = 6.1, .refusals = 2, .n_sites = 8};
     make_growth(&report);
     live.site[0] = report.held[0];
     for (uint32_t i = 1; i < 8; i++) fill_site(&live.site[i], i);
@@ -581,7 +621,8 @@ static void live_fits(void **state)
             for (uint32_t i = 0; i < lines.n; i++) assert_true(plim__screen_columns(lines.line[i]) <= width);
         }
     }
-    live = (plim_watch_live){.now = {.seconds = 1, .resident = MIB, .live = 2 * MIB}, .growth = -1.0 * MIB, .seconds_left = -1, .limit = PLIM_UNLIMITED};
+    live = (plim_watch_live){.now = {.seconds = 1, .resident = MIB, .live = 2 * MIB}, .growth = -1.0 * MIB, .seconds_left = -1,
+                             .limit = PLIM_UNLIMITED};
     plim__watch_lines_fill(&lines, &live, 40, 14); /* no limit: the bar is what is requested */
     assert_string_equal(lines.line[0], "[##############---------------]  1.0 MiB");
     assert_string_equal(lines.line[2], "-1.0 MiB/s");
@@ -595,6 +636,53 @@ static void live_needs_a_terminal(void **state)
     assert_non_null(file);
     assert_false(plim__watch_view_start(&view, fileno(file), true));
     fclose(file);
+}
+
+/* What was written to a terminal since the last call. */
+static size_t terminal_read(int fd, char *buf, size_t size)
+{
+    size_t n = 0;
+    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+    while (n + 1 < size && poll(&poll_fd, 1, 100) > 0) {
+        const ssize_t got = read(fd, buf + n, size - 1 - n);
+        if (got <= 0) break;
+        n += (size_t)got;
+    }
+    buf[n] = 0;
+    return n;
+}
+
+static void live_draws_in_its_own_lines(void **state)
+{
+    (void)state;
+    static plim_watch_live live;
+    static char text[1 << 16];
+    plim__watch_view view;
+    const int master = posix_openpt(O_RDWR | O_NOCTTY);
+    assert_true(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
+    const int terminal = open(ptsname(master), O_RDWR | O_NOCTTY);
+    assert_true(terminal >= 0);
+    const struct winsize size = {.ws_row = 24, .ws_col = 80};
+    assert_int_equal(ioctl(terminal, TIOCSWINSZ, &size), 0);
+    live = (plim_watch_live){.now = {.resident = MIB, .live = MIB}, .budget = 2 * MIB, .seconds_left = -1};
+    assert_true(plim__watch_view_start(&view, terminal, false));
+    plim__watch_view_draw(&view, &live);
+    terminal_read(master, text, sizeof text);
+    assert_non_null(strstr(text, "\033[1;21r")); /* three lines at the bottom do not scroll */
+    assert_non_null(strstr(text, "\033[22;1H\033[2K[####"));
+    assert_non_null(strstr(text, "\033[24;1H"));
+    assert_null(strstr(text, "\033[25;1H"));
+    assert_null(strstr(text, "\033[36m"));
+    plim__watch_view_draw(&view, &live);
+    terminal_read(master, text, sizeof text);
+    assert_null(strstr(text, "r\0338")); /* the lines are there already */
+    plim__watch_view_hide(&view);
+    terminal_read(master, text, sizeof text);
+    assert_string_equal(text, "\0337\033[r\0338\033[J\033[?25h");
+    plim__watch_view_end(&view);
+    assert_int_equal(terminal_read(master, text, sizeof text), 0);
+    close(terminal);
+    close(master);
 }
 
 int main(void)
@@ -611,11 +699,13 @@ int main(void)
         cmocka_unit_test(files_of_the_same_name),
         cmocka_unit_test(long_texts_fit_and_are_clean),
         cmocka_unit_test(texts_are_cut_and_wrapped),
+        cmocka_unit_test(options_end_at_the_program),
         cmocka_unit_test(json_has_every_fact),
         cmocka_unit_test(trace_has_counters_and_instants),
         cmocka_unit_test(files_are_whole_or_not_there),
         cmocka_unit_test(live_fits),
         cmocka_unit_test(live_needs_a_terminal),
+        cmocka_unit_test(live_draws_in_its_own_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
