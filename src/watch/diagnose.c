@@ -5,12 +5,11 @@
 #include "watch/stack_place.h"
 #include "watch/upcast.h"
 
-#include <signal.h>
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #define MIB ((uint64_t)1 << 20)
 #define GIB ((uint64_t)1 << 30)
@@ -267,6 +266,22 @@ static void diagnose_growth(plim__supervisor *s, plim_watch_report *r, const pli
                 count_text(&t, 1, row->allocations), count_text(&t, 2, row->allocations * 2));
 }
 
+/* Whether a name stands in one of the lines that are being run: it is needed then. */
+static bool is_used(const plim_watch_site *asking, const char *name)
+{
+    char word[64];
+    const size_t n = strcspn(name, ".");
+    snprintf(word, sizeof word, "%.*s", (int)n, name);
+    for (uint32_t i = 0; i < asking->n_frames; i++) {
+        const char *line = asking->frame[i].source;
+        for (const char *p = line; (p = strstr(p, word)) != NULL; p++) {
+            const bool starts = p == line || !(isalnum((unsigned char)p[-1]) || p[-1] == '_');
+            if (starts && !(isalnum((unsigned char)p[n]) || p[n] == '_')) return true;
+        }
+    }
+    return false;
+}
+
 static void diagnose_holder(plim__supervisor *s, plim_watch_report *r, uint64_t limit)
 {
     texts t;
@@ -280,7 +295,7 @@ static void diagnose_holder(plim__supervisor *s, plim_watch_report *r, uint64_t 
     plim__why_add(r, "%s of the %s resident was made by other lines and is still alive; this request adds %s", size_text(&t, 0, others), size_text(&t, 1, r->resident), size_text(&t, 2, r->asked));
     for (uint32_t i = 0; i < r->n_held && i < 2; i++) {
         const plim_watch_site *row = &r->held[i];
-        if (row->name.name[0] && !same_line(row, &r->asking) && row->name.bytes >= r->resident / 10)
+        if (row->name.name[0] && !same_line(row, &r->asking) && row->name.bytes >= r->resident / 10 && !is_used(&r->asking, row->name.name))
             plim__fix_add(r, peak_if(s, r, row, false, 0, r->asked), limit, "if `%s` is no longer needed here: del %s before this line", row->name.name, row->name.name);
     }
     plim__fix_add(r, 0, 0, "a smaller batch, or pieces of it one after the other (the part of these lines that scales with it is not known)");

@@ -46,10 +46,8 @@ static void diagnose_ended(const plim__supervisor *s, plim_watch_report *r)
     char a[32], b[32], c[32], kept[120] = "", more[160] = "";
     const char *name;
     const uint64_t limit = limit_of(s, &name);
-    uint64_t waste = 0;
-    for (uint32_t i = 0; i < s->n_processes; i++) waste += s->process[i].kept_at_peak;
-    if (waste >= 64 * MIB && waste * 4 >= r->peak)
-        snprintf(kept, sizeof kept, "; %s of it was free memory that the allocator kept", bytes_text(&c, waste));
+    if (s->kept_at_peak >= 64 * MIB && s->kept_at_peak * 4 >= r->peak)
+        snprintf(kept, sizeof kept, "; %s of it was free memory that the allocator kept", bytes_text(&c, s->kept_at_peak));
     if (s->refusals) snprintf(more, sizeof more, "; %llu request%s refused", (unsigned long long)s->refusals, s->refusals == 1 ? " was" : "s were");
     if (!is_recorded(s))
         snprintf(more, sizeof more, "; followed through /proc alone%s%s", s->not_preloadable[0] ? ": " : "", s->not_preloadable);

@@ -96,7 +96,7 @@ void plim__moment_look(plim__supervisor *s, bool exact, bool names, uint64_t thr
         const bool named = names && (asking ? w == asking : w->pid == s->child || s->process[s->named.process].recorded < w->recorded);
         if (named && n && w->slot->python_version) {
             plim__pyname found[PLIM__WATCH_NAMES];
-            const uint32_t k = plim__pynames_find(found, PLIM__WATCH_NAMES, w->slot, asking ? thread_state : 0, block, n, s->symbols);
+            const uint32_t k = plim__pynames_find(found, PLIM__WATCH_NAMES, w->slot, asking ? thread_state : 0, block, n);
             if (k) {
                 s->named.process = i;
                 s->named.n = k;
@@ -104,6 +104,10 @@ void plim__moment_look(plim__supervisor *s, bool exact, bool names, uint64_t thr
             }
         }
         plim__free(&s->alloc, block);
+    }
+    if (s->resident >= s->kept_peak_resident) {
+        s->kept_peak_resident = s->resident;
+        s->kept_at_peak = plim__moment_kept(s);
     }
     s->sampled_resident = s->resident;
     s->sampled_at = plim__watch_now(s);
@@ -239,7 +243,41 @@ void plim__moment_line(plim__supervisor *s, uint32_t stack, char *to, size_t siz
     if (where) plim__place_line(where->frame, where->n_frames, where->label, to, size);
 }
 
+/* Where the peak was: the line that asked last before it, or, where that was the interpreter for its small objects, the line that held most. */
+static void peak_line(plim__supervisor *s, char *to, size_t size)
+{
+    const plim__timeline *t = &s->timeline;
+    to[0] = 0;
+    if (t->peak_stack == UINT32_MAX) return;
+    plim__moment_line(s, t->peak_stack, to, size);
+    const plim__where *where = plim__place_of(s, t->peak_stack);
+    if (!where || !where->arena) return;
+    uint32_t most = UINT32_MAX;
+    to[0] = 0;
+    for (uint32_t i = 0; i < t->n_stacks; i++) {
+        if (t->stack[i].live_at_peak * 10 < t->live_peak || (most != UINT32_MAX && t->stack[i].live_at_peak <= t->stack[most].live_at_peak)) continue;
+        plim__places_resolve(s, &i, 1);
+        where = plim__place_of(s, i);
+        if (where && !where->arena) most = i;
+    }
+    if (most != UINT32_MAX) plim__moment_line(s, most, to, size);
+}
+
 /* ------------------------------------------------------------------------------------------------- coverage */
+
+uint64_t plim__moment_kept(const plim__supervisor *s)
+{
+    /* What the allocator counts as free may have been given back to the kernel page by page: not more than what is resident and not recorded. */
+    uint64_t kept = 0, recorded = 0;
+    for (uint32_t i = 0; i < s->n_processes; i++) {
+        if (s->process[i].ended && s->process[i].pid != s->child) continue;
+        kept += s->process[i].kept;
+        recorded += s->process[i].recorded;
+    }
+    const uint64_t anon = s->anon > recorded ? s->anon - recorded : 0;
+    return kept < anon ? kept : anon;
+}
+
 
 static void part_add(char *text, size_t size, uint64_t bytes, uint64_t floor, const char *what)
 {
@@ -255,10 +293,9 @@ static void coverage_fill(const plim__supervisor *s, plim_watch_report *r)
     if (!all) return;
     const uint64_t floor = all / 100 > 64 << 10 ? all / 100 : 64 << 10;
     const uint64_t anon = s->anon > r->recorded ? s->anon - r->recorded : 0;
-    const uint64_t kept = r->kept < anon ? r->kept : anon; /* free memory may have been given back to the kernel page by page */
     part_add(rest, sizeof rest, r->resident_file, floor, "of the program and its libraries (files)");
-    part_add(rest, sizeof rest, kept, floor, "free but kept by the allocator");
-    part_add(rest, sizeof rest, anon - kept, floor, "in blocks below 256 KiB, stacks and relocations");
+    part_add(rest, sizeof rest, r->kept, floor, "free but kept by the allocator");
+    part_add(rest, sizeof rest, anon - r->kept, floor, "in blocks below 256 KiB, stacks and relocations");
     part_add(rest, sizeof rest, r->resident_shared, floor, "shared memory (some of it our own records)");
     const unsigned percent = (unsigned)(r->recorded >= all ? 100 : r->recorded * 100 / all);
     snprintf(r->coverage, sizeof r->coverage, "recorded blocks explain %u%% (%s) of the %s resident%s%s", percent, plim_bytes_format(a, sizeof a, r->recorded),
@@ -270,12 +307,11 @@ static void coverage_fill(const plim__supervisor *s, plim_watch_report *r)
 static void processes_fill(plim__supervisor *s, plim_watch_report *r)
 {
     r->processes = s->processes_in_all;
-    r->recorded = r->kept = 0;
+    r->recorded = 0;
     for (uint32_t i = 0; i < s->n_processes; i++) {
         const plim__watched *w = &s->process[i];
         if (!w->ended || w->pid == s->child) {
             r->recorded += w->recorded;
-            r->kept += w->kept;
         }
         if (r->n_processes == PLIM_WATCH_PROCESSES) continue;
         plim_watch_process *p = &r->process[r->n_processes++];
@@ -342,8 +378,9 @@ void plim__moment_fill(plim__supervisor *s, plim_watch_report *r, const plim__wa
     r->resident_file = s->file;
     r->resident_shared = s->shared;
     r->peak = s->resident_peak;
-    if (s->timeline.peak_stack != UINT32_MAX) plim__moment_line(s, s->timeline.peak_stack, r->peak_at, sizeof r->peak_at);
+    peak_line(s, r->peak_at, sizeof r->peak_at);
     processes_fill(s, r);
+    r->kept = plim__moment_kept(s);
     held_fill(s, r);
     growing_fill(r);
     coverage_fill(s, r);

@@ -109,9 +109,9 @@ static void label_make(const plim__rec_site *site, const plim__symbol *symbol, u
     uint32_t first = 0;
     while (first + 1 < n && is_runtime(symbol[first].library)) first++;
     if (n) snprintf(out->caller, sizeof out->caller, "%s", symbol[first].library);
-    /* The interpreter takes memory for its small objects in arenas of one size. */
-    const bool arena = site->call == PLIM__REC_MMAP && (largest == MIB || largest == MIB / 4) && is_python(out->caller);
-    if (arena)
+    /* The interpreter takes memory for its small objects in arenas of one size: whichever line happens to need a new one is not who holds it. */
+    out->arena = site->call == PLIM__REC_MMAP && (largest == MIB || largest == MIB / 4) && is_python(out->caller);
+    if (out->arena)
         snprintf(out->label, sizeof out->label, "Python small objects");
     else
         plim__symbol_label(symbol, n, out->label, sizeof out->label);
@@ -177,8 +177,8 @@ static void process_resolve(plim__supervisor *s, const plim__watched *w, uint32_
         plim__where *where = plim__new(&s->alloc, 1, sizeof *where, NULL);
         if (!where) break;
         label_make(site, symbol + from, k, s->timeline.stack[stack[i]].largest, where);
-        python_frames(s, w, site, where);
-        if (!where->n_frames) native_frames(symbol + from, k, where);
+        if (!where->arena) python_frames(s, w, site, where);
+        if (!where->arena && !where->n_frames) native_frames(symbol + from, k, where);
         s->where[stack[i]] = where;
         from += site->n_native;
     }

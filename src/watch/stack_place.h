@@ -8,6 +8,7 @@ typedef struct plim__where {
     plim_watch_frame frame[PLIM_WATCH_FRAMES]; /* of the user's own code first: frames of installed libraries only where there is nothing else */
     uint32_t n_frames;
     char label[64];
+    bool arena;      /* the interpreter's memory for small objects: has no line */
     char caller[64]; /* the library that asked, past the C and C++ runtimes */
 } plim__where;
 

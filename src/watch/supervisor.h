@@ -14,7 +14,6 @@
 enum {
     PLIM__WATCH_PROCESSES = 256, /* followed at once and remembered; more are counted only */
     PLIM__WATCH_NAMES = 24,
-    PLIM__WATCH_SECOND = 100, /* looks per second: the loop wakes every 10 ms */
 };
 
 /* A process of the watched tree. */
@@ -28,7 +27,7 @@ typedef struct plim__watched {
     uint64_t resident, resident_peak; /* at the last look, and the most */
     uint64_t share;                   /* its share where pages are shared (peer.h); 0: not looked at */
     uint64_t recorded;                /* resident bytes of its recorded blocks at the last look */
-    uint64_t kept, kept_at_peak;      /* free memory that its allocator keeps; when most was resident */
+    uint64_t kept;                    /* free memory that its allocator keeps, by its own account */
     uint32_t asked;                   /* the last question that was answered */
 } plim__watched;
 
@@ -61,15 +60,14 @@ typedef struct plim__supervisor {
     uint64_t anon, file, shared; /* resident bytes of all processes by kind, at the last look */
     char not_preloadable[96]; /* why the program cannot be recorded; "" when it can */
 
-    /* the last second, one number every 10 ms: what came and what of it has become resident (see pending_bytes in watch.c) */
-    uint64_t live_ring[PLIM__WATCH_SECOND], resident_ring[PLIM__WATCH_SECOND];
-    uint64_t looks;
+    double young_next; /* when young blocks may be looked at closely again */
     /* the last five seconds, every 100 ms */
     uint64_t trend[50];
     uint64_t trends;
 
     uint64_t resident, resident_peak; /* of all processes */
-    uint64_t live_peak_seen;
+    uint64_t kept_at_peak;            /* free memory that allocators kept, at the look at blocks when most was resident */
+    uint64_t kept_peak_resident;      /* what was resident then */
     uint64_t sampled_resident;        /* what was resident when blocks were looked at last */
     double sampled_at, sample_cost;
     uint64_t refusals, overdrawn;     /* overdrawn: requests let pass because their library would abort */
@@ -97,6 +95,8 @@ void plim__moment_site(plim__supervisor *s, uint32_t stack, plim_watch_site *out
 void plim__moment_look(plim__supervisor *s, bool exact, bool names, uint64_t thread_state, const plim__watched *asking);
 /** Copies the live blocks of a process, sorted. The caller frees them. @return how many */
 uint32_t plim__moment_blocks(const plim__supervisor *s, const plim__watched *w, plim__block **out);
+/** Free memory that allocators keep and that is resident. */
+uint64_t plim__moment_kept(const plim__supervisor *s);
 /** "train.py:88 step()" */
 void plim__moment_line(plim__supervisor *s, uint32_t stack, char *to, size_t size);
 

@@ -194,10 +194,7 @@ static void resident_look(plim__supervisor *s)
         }
         w->resident = now;
         heap_look(w);
-        if (now > w->resident_peak) {
-            w->resident_peak = now;
-            w->kept_at_peak = w->kept;
-        }
+        if (now > w->resident_peak) w->resident_peak = now;
         sum += w->share && w->share < now ? w->share : now;
         alive++;
     }
@@ -206,30 +203,65 @@ static void resident_look(plim__supervisor *s)
     if (sum > s->resident_peak) s->resident_peak = sum;
 }
 
-/* What was asked for in the last second and has not become resident: from the growth of both, without looking at pages. */
-static uint64_t pending_bytes(plim__supervisor *s, uint64_t live)
+/* What was asked for in the last second and is still alive: a bound of what may yet become resident, from the tables alone. */
+static uint64_t young_at_most(const plim__supervisor *s)
 {
-    const uint64_t at = s->looks % PLIM__WATCH_SECOND;
-    const bool full = s->looks >= PLIM__WATCH_SECOND;
-    const uint64_t live_then = full ? s->live_ring[at] : 0, resident_then = full ? s->resident_ring[at] : 0;
-    s->live_ring[at] = live;
-    s->resident_ring[at] = s->resident;
-    s->looks++;
-    const uint64_t came = live > live_then ? live - live_then : 0, grew = s->resident > resident_then ? s->resident - resident_then : 0;
-    return came > grew ? came - grew : 0;
-}
-
-static void budget_publish(plim__supervisor *s)
-{
-    uint64_t live = 0;
-    for (uint32_t i = 0; i < s->n_processes; i++)
-        if (s->process[i].slot && !s->process[i].ended) live += atomic_load(&s->process[i].slot->live_bytes);
-    const uint64_t pending = pending_bytes(s, live);
-    atomic_store(&s->header->resident, s->resident + pending);
+    const uint32_t now = (uint32_t)(plim__watch_now(s) * 1e3);
+    uint64_t sum = 0;
     for (uint32_t i = 0; i < s->n_processes; i++) {
         const plim__watched *w = &s->process[i];
-        if (w->slot && !w->ended) atomic_store(&s->header->settled[w->slot_index], atomic_load(&w->slot->live_bytes));
+        for (uint32_t k = 0; w->slot && !w->ended && k < PLIM__REC_SHARDS; k++) {
+            const plim__rec_shard *shard = &w->slot->shard[k];
+            const uint32_t n = atomic_load_explicit(&shard->count, memory_order_acquire);
+            for (uint32_t b = 0; b < n && b < PLIM__REC_SHARD_BLOCKS; b++)
+                if (shard->block[b].ms + YOUNG_MS >= now) sum += shard->block[b].bytes;
+        }
     }
+    return sum;
+}
+
+/* The same, less what is resident of it already, page by page. */
+static uint64_t young_bytes(plim__supervisor *s)
+{
+    const uint32_t now = (uint32_t)(plim__watch_now(s) * 1e3);
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < s->n_processes; i++) {
+        plim__watched *w = &s->process[i];
+        plim__block *block;
+        if (w->ended) continue;
+        const uint32_t n = plim__moment_blocks(s, w, &block);
+        uint32_t young = 0;
+        for (uint32_t k = 0; k < n; k++)
+            if (block[k].ms + YOUNG_MS >= now) block[young++] = block[k];
+        if (young && plim__resident_fill(w->pid, block, young, 0))
+            for (uint32_t k = 0; k < young; k++) sum += block[k].bytes > block[k].resident ? block[k].bytes - block[k].resident : 0;
+        plim__free(&s->alloc, block);
+    }
+    return sum;
+}
+
+/* The two numbers that processes compare a request with (see plim__rec_header). Blocks that come meanwhile count whole, and so do those that become resident between the look at
+ * the blocks and the look at the process: what is published may be too high, and then a process asks; it is never too low. */
+static void budget_publish(plim__supervisor *s)
+{
+    uint64_t settled[PLIM__REC_SLOTS] = {0};
+    if (!s->how->memory) {
+        resident_look(s);
+        return;
+    }
+    for (uint32_t i = 0; i < s->n_processes; i++) {
+        const plim__watched *w = &s->process[i];
+        if (w->slot && !w->ended) settled[w->slot_index] = atomic_load(&w->slot->live_bytes);
+    }
+    uint64_t young = young_at_most(s);
+    const double now = plim__watch_now(s);
+    if (young && s->resident + young > s->how->memory / 5 * 4 && now >= s->young_next) { /* near: it is worth to look closely */
+        young = young_bytes(s);
+        s->young_next = now + 10 * (plim__watch_now(s) - now);
+    }
+    resident_look(s);
+    atomic_store(&s->header->resident, s->resident + young);
+    for (uint32_t i = 0; i < PLIM__REC_SLOTS; i++) atomic_store(&s->header->settled[i], settled[i]);
 }
 
 static void events_drain(plim__supervisor *s)
@@ -330,26 +362,6 @@ static void request_report(plim__supervisor *s, plim__watched *w, plim_watch_eve
 
 /* ------------------------------------------------------------------------------------------------- questions */
 
-/* What was asked for lately and is not in memory yet, page by page. */
-static uint64_t young_bytes(plim__supervisor *s)
-{
-    const uint32_t now = (uint32_t)(plim__watch_now(s) * 1e3);
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < s->n_processes; i++) {
-        plim__watched *w = &s->process[i];
-        plim__block *block;
-        if (w->ended) continue;
-        const uint32_t n = plim__moment_blocks(s, w, &block);
-        uint32_t young = 0;
-        for (uint32_t k = 0; k < n; k++)
-            if (block[k].ms + YOUNG_MS >= now) block[young++] = block[k];
-        if (young && plim__resident_fill(w->pid, block, young, 0))
-            for (uint32_t k = 0; k < young; k++) sum += block[k].bytes > block[k].resident ? block[k].bytes - block[k].resident : 0;
-        plim__free(&s->alloc, block);
-    }
-    return sum;
-}
-
 /* Libraries that print a line and end the program when they get no memory; and the interpreter's own arenas, for it must be able to raise the exception. */
 static bool must_not_refuse(plim__supervisor *s, plim__watched *w)
 {
@@ -371,19 +383,34 @@ static void program_stop(plim__supervisor *s)
     kill(s->child, SIGTERM);
 }
 
+static uint64_t charge_now(plim__supervisor *s, const plim__rec_ask *ask)
+{
+    const uint64_t more = ask->bytes > ask->old_bytes ? ask->bytes - ask->old_bytes : 0;
+    const uint64_t young = young_bytes(s);
+    resident_look(s);
+    return s->resident + young + more;
+}
+
+/* Resident memory that glibc could give back. */
+static uint64_t could_trim(plim__supervisor *s, const plim__watched *w)
+{
+    if (!(atomic_load(&w->slot->flags) & PLIM__REC_GLIBC) || w->kept < MIB) return 0;
+    plim__moment_look(s, false, false, 0, NULL);
+    const uint64_t kept = plim__moment_kept(s);
+    return kept < w->kept ? kept : w->kept;
+}
+
 static plim__rec_answer may_i(plim__supervisor *s, plim__watched *w)
 {
     const plim__rec_ask *ask = &w->slot->ask;
     const uint64_t budget = s->how->memory;
-    resident_look(s);
-    uint64_t charge = s->resident + young_bytes(s) + ask->bytes;
+    uint64_t charge = charge_now(s, ask);
     if (charge > budget && alive_count(s) > 1) { /* shared pages count once */
         shares_look(s);
-        resident_look(s);
-        charge = s->resident + young_bytes(s) + ask->bytes;
+        charge = charge_now(s, ask);
     }
     if (charge <= budget) return PLIM__REC_GO_ON;
-    if (w->kept >= charge - budget && !ask->trimmed && atomic_load(&w->slot->flags) & PLIM__REC_GLIBC) return PLIM__REC_TRIM;
+    if (!ask->trimmed && could_trim(s, w) >= charge - budget) return PLIM__REC_TRIM;
     if (ask->bytes < MIB && charge <= budget + budget / 32) return PLIM__REC_GO_ON;
     if (must_not_refuse(s, w)) {
         s->overdrawn++;
@@ -425,17 +452,9 @@ static void questions_answer(plim__supervisor *s)
 
 /* --------------------------------------------------------------------------------------- telling how it goes */
 
-static uint64_t kept_bytes(const plim__supervisor *s)
-{
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < s->n_processes; i++)
-        if (!s->process[i].ended) sum += s->process[i].kept;
-    return sum;
-}
-
 static plim_watch_sample sample_now(const plim__supervisor *s)
 {
-    return (plim_watch_sample){.seconds = plim__watch_now(s), .resident = s->resident, .live = s->timeline.live, .kept = kept_bytes(s), .processes = alive_count(s)};
+    return (plim_watch_sample){.seconds = plim__watch_now(s), .resident = s->resident, .live = s->timeline.live, .kept = plim__moment_kept(s), .processes = alive_count(s)};
 }
 
 static void live_tell(plim__supervisor *s)
@@ -536,7 +555,6 @@ static int loop(plim__supervisor *s)
         if (now >= next) {
             next = now + LOOK_MS / 1e3;
             if (look % TREE_LOOKS == 0) tree_look(s);
-            resident_look(s);
             budget_publish(s);
             tell(s, look++);
             sample_look(s);
