@@ -46,6 +46,10 @@ bench-curve: all ## training: time against memory; draws docs/curve.svg
 	@scripts/setup.sh bench-train || true
 	@PLIMSOLL=$(abspath $(BUILD))/plimsoll bench/curve.sh --svg docs/curve.svg
 
+bench-watch: all ## what plimsoll watch costs, beside heaptrack
+	@scripts/setup.sh bench-watch || true
+	@PLIMSOLL=$(abspath $(BUILD))/plimsoll bench/run.sh watch
+
 bench-pack: all ## static offset assignment on the packing cases
 	@PLIMSOLL=$(abspath $(BUILD))/plimsoll bench/run.sh pack
 
@@ -88,4 +92,4 @@ help: ## this list
 
 comma := ,
 
-.PHONY: all demo check bench bench-arrays bench-train bench-infer bench-exact bench-curve bench-pack bench-plan soak asan tsan fuzz install clean help
+.PHONY: all demo check bench bench-arrays bench-train bench-infer bench-exact bench-curve bench-watch bench-pack bench-plan soak asan tsan fuzz install clean help

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs every benchmark there is, or those that are named: bench/run.sh [arrays] [train] [infer] [exact] [scaling] [pack] [plan] [io]
+# Runs every benchmark there is, or those that are named: bench/run.sh [arrays] [train] [infer] [exact] [scaling] [watch] [pack] [plan] [io]
 # BENCH_DIR is where data is made and kept (default bench-data); BENCH_SCALE a part of the full sizes, such as 0.1.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -23,7 +23,7 @@ bench() {
 }
 
 if [ $# = 0 ]; then
-    set -- arrays scaling io plan train infer
+    set -- arrays scaling io plan train infer watch
     if [ -x "$here/pack.sh" ] || [ -f "$here/pack.py" ]; then set -- "$@" pack; fi
 fi
 for name in "$@"; do

@@ -2,8 +2,8 @@
 # Makes sure that what the build needs is there. Quiet when nothing is missing.
 #   scripts/setup.sh         for make and make check
 #   scripts/setup.sh fuzz    for make fuzz, too
-#   scripts/setup.sh bench-arrays, bench-conv, bench-train, bench-infer
-#                            the peers of make bench-arrays, bench-conv, bench-train and bench-curve, bench-infer, too: nothing else needs them.
+#   scripts/setup.sh bench-arrays, bench-conv, bench-train, bench-infer, bench-watch
+#                            the peers of make bench-arrays, bench-conv, bench-train and bench-curve, bench-infer, bench-watch, too: nothing else needs them.
 #                            ONNX Runtime goes into $BENCH_DIR (default bench-data), not into the system
 #   scripts/setup.sh bench   all of them
 # As root on Debian or Ubuntu it installs; otherwise it says what to install and fails.
@@ -33,8 +33,11 @@ TABLE
     case ${1:-} in bench | bench-conv) cat <<'TABLE' ;; esac
 libdnnl-dev         | header dnnl.h     | what convolutions are compared with (bench-conv)
 TABLE
-    case ${1:-} in bench | bench-train) cat <<'TABLE' ;; esac
-python3-torch       | torch             | what plimsoll train is compared with
+    case ${1:-} in bench | bench-train | bench-watch) cat <<'TABLE' ;; esac
+python3-torch       | torch             | what plimsoll train is compared with, and a program to watch
+TABLE
+    case ${1:-} in bench | bench-watch) cat <<'TABLE' ;; esac
+heaptrack           | tool heaptrack    | what plimsoll watch is compared with
 TABLE
     case ${1:-} in bench | bench-infer) cat <<'TABLE' ;; esac
 nodejs              | tool node         | runs ONNX Runtime, which plimsoll infer is compared with

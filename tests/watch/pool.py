@@ -1,0 +1,31 @@
+"""What fork_pool.py and spawn_pool.py run: 3 workers, each keeps 100 MiB as long as it lives."""
+import multiprocessing
+import os
+
+import numpy as np
+
+WORKERS = 3
+kept = []
+
+
+def work(barrier):
+    kept.append(np.ones((100, 1 << 20), np.uint8))
+    barrier.wait()  # so that each worker has one
+    return os.getpid()
+
+
+def ask():
+    return np.empty((400, 1 << 20), np.uint8)
+
+
+def run(how):
+    context = multiprocessing.get_context(how)
+    with context.Manager() as manager, context.Pool(WORKERS) as workers:
+        barrier = manager.Barrier(WORKERS)
+        pids = workers.map(work, [barrier] * WORKERS, chunksize=1)
+        print("workers", *sorted(pids), flush=True)
+        try:
+            ask()
+            print("granted")
+        except MemoryError:
+            print("refused")
