@@ -391,13 +391,16 @@ static void diagnose_maps(plim_watch_report *r, const plim_watch_limit *limit)
     plim__fix_add(r, 0, 0, "MALLOC_MMAP_THRESHOLD_=33554432 in the environment: smaller blocks then share mappings");
 }
 
-static void diagnose_overcommit(plim_watch_report *r, const plim_watch_limit *limit)
+static void diagnose_overcommit(plim_watch_report *r, const plim__refusal *l, const plim_watch_limit *limit)
 {
     texts t;
     snprintf(r->verdict, sizeof r->verdict, "allocation refused by the kernel's overcommit rule: %s at once", size_text(&t, 0, r->asked));
-    snprintf(r->refused, sizeof r->refused, "by vm.overcommit_memory (%s): %s in one piece, and the limit is %s", limit->source, size_text(&t, 0, r->asked), size_text(&t, 1, limit->limit));
-    plim__why_add(r, "%s in one piece exceeds %s (RAM and swap, or the commit limit less what is promised)", size_text(&t, 0, r->asked),
-            size_text(&t, 1, limit->limit > limit->used ? limit->limit - limit->used : limit->limit));
+    snprintf(r->refused, sizeof r->refused, "by the kernel's overcommit rule: %s, %s; %s of RAM is free", size_text(&t, 0, limit->limit), limit->source, size_text(&t, 1, l->ram_free));
+    if (limit->used)
+        plim__why_add(r, "%s promised already + %s = %s, and the limit is %s", size_text(&t, 0, limit->used), size_text(&t, 1, r->asked),
+                      size_text(&t, 2, limit->used + r->asked), size_text(&t, 3, limit->limit));
+    else
+        plim__why_add(r, "%s in one piece exceeds %s", size_text(&t, 0, r->asked), size_text(&t, 1, limit->limit));
     plim__fix_add(r, 0, 0, "make it in pieces, or keep it in a file (np.memmap): plimsoll size says what fits");
 }
 
@@ -445,7 +448,7 @@ static void diagnose_system(plim__supervisor *s, plim_watch_report *r, const pli
     if (l->cause == PLIM_WATCH_MAPS)
         diagnose_maps(r, limit);
     else if (l->cause == PLIM_WATCH_OVERCOMMIT)
-        diagnose_overcommit(r, limit);
+        diagnose_overcommit(r, l, limit);
     else if (!strcmp(limit->name, "address space"))
         diagnose_hole(r, limit);
     else
