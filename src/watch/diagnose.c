@@ -282,11 +282,30 @@ static bool is_used(const plim_watch_site *asking, const char *name)
     return false;
 }
 
+/* Nobody asked for anything: who holds most, and what it would be without. */
+static void holder_alone(plim__supervisor *s, plim_watch_report *r, uint64_t limit)
+{
+    texts t;
+    for (uint32_t i = 0; i < r->n_held && i < 2; i++) {
+        const plim_watch_site *row = &r->held[i];
+        char line[160];
+        if (row->resident * 10 < r->resident) break;
+        line_of(row, line, sizeof line);
+        plim__why_add(r, "%s of the %s resident: %s blocks of up to %s, asked for at %s", size_text(&t, 0, row->resident), size_text(&t, 1, r->resident), count_text(&t, 2, row->blocks),
+                      size_text(&t, 3, row->block_bytes), line);
+        if (row->name.name[0]) plim__fix_add(r, peak_if(s, r, row, false, 0, 0), limit, "without `%s`", row->name.name);
+    }
+}
+
 static void diagnose_holder(plim__supervisor *s, plim_watch_report *r, uint64_t limit)
 {
     texts t;
     const plim_watch_site *top = r->n_held ? &r->held[0] : NULL;
     r->cause = PLIM_WATCH_HOLDER;
+    if (!r->asked) {
+        holder_alone(s, r, limit);
+        return;
+    }
     const bool elsewhere = top && !same_line(top, &r->asking);
     snprintf(r->verdict, sizeof r->verdict, elsewhere ? "out of memory - most of it is held by other lines than the one that failed" : "out of memory - the budget is used up");
     uint64_t others = 0;
@@ -299,7 +318,7 @@ static void diagnose_holder(plim__supervisor *s, plim_watch_report *r, uint64_t 
             plim__fix_add(r, peak_if(s, r, row, false, 0, r->asked), limit, "if `%s` is no longer needed here: del %s before this line", row->name.name, row->name.name);
     }
     plim__fix_add(r, 0, 0, "a smaller batch, or pieces of it one after the other (the part of these lines that scales with it is not known)");
-    if (r->asked) plim__fix_add(r, 0, 0, "a budget of %s lets this request pass", size_text(&t, 4, r->resident + r->asked));
+    plim__fix_add(r, 0, 0, "a budget of %s lets this request pass", size_text(&t, 4, r->resident + r->asked));
 }
 
 void plim__diagnose_held(plim__supervisor *s, plim_watch_report *r, uint64_t limit)

@@ -101,6 +101,6 @@ void plim__diagnose_over(plim__supervisor *s, plim_watch_report *r)
 {
     char a[32], b[32];
     plim__diagnose_held(s, r, r->budget);
-    snprintf(r->verdict, sizeof r->verdict, "over the budget: %s resident of %s, by requests too small to refuse", bytes_text(&a, r->resident), bytes_text(&b, r->budget));
-    snprintf(r->refused, sizeof r->refused, "by nobody: what is refused are requests of 256 KiB and more");
+    snprintf(r->verdict, sizeof r->verdict, "over the budget: %s resident of %s", bytes_text(&a, r->resident), bytes_text(&b, r->budget));
+    snprintf(r->refused, sizeof r->refused, "nothing was refused: requests below 256 KiB are not seen, and blocks that were touched long after they were asked for are not charged");
 }

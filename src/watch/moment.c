@@ -313,7 +313,7 @@ static void processes_fill(plim__supervisor *s, plim_watch_report *r)
         if (!w->ended || w->pid == s->child) {
             r->recorded += w->recorded;
         }
-        if (r->n_processes == PLIM_WATCH_PROCESSES) continue;
+        if (r->n_processes == PLIM_WATCH_PROCESSES || w->replaced) continue;
         plim_watch_process *p = &r->process[r->n_processes++];
         *p = (plim_watch_process){.pid = w->pid, .parent = w->parent, .attached = w->slot != NULL, .ended = w->ended, .resident = w->resident,
                                   .resident_peak = w->resident_peak, .recorded = w->recorded};
