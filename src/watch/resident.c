@@ -1,8 +1,9 @@
 /* Present bits of /proc/PID/pagemap: one word of 8 bytes for each page, bit 63 set where it is in memory.
  *
- * Looking costs about 30 ns a page that is there and 7 ns one that is not: 10 GiB in use take 80 ms. Where there are more pages than may be looked at, each block gets its share of them, in runs of RUN pages
- * that lie evenly over it. Runs and not single pages: a read of many words costs hardly more than a read of one, and a pattern that repeats every few pages
- * (every third touched) cannot fall in step with them. Nothing is allocated; safe from any thread. */
+ * Looking costs about 30 ns a page that is there and 7 ns one that is not: 10 GiB in use take 80 ms. Where there are more pages than may be
+ * looked at, each block gets its share of them, in runs of RUN pages that lie evenly over it. Runs and not single pages: a read of many words
+ * costs hardly more than a read of one, and a pattern that repeats every few pages (every third touched) cannot fall in step with them. Nothing
+ * is allocated; safe from any thread. */
 #include "watch/resident.h"
 
 #include "core/size.h"

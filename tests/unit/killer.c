@@ -19,7 +19,8 @@
 #define MEMINFO {"/proc/meminfo", "MemTotal:       25165824 kB\nMemAvailable:   16777216 kB\n"}
 #define VMSTAT(n) {"/proc/vmstat", "nr_free_pages 1\noom_kill " n "\n"}
 #define V1 "/sys/fs/cgroup/memory"
-#define V1_MOUNTS {"/proc/self/mountinfo", "35 31 0:32 / /sys/fs/cgroup/memory rw shared:10 - cgroup cgroup rw,memory\n"}, {"/proc/7/cgroup", "4:memory:/a/b\n"}
+#define V1_MOUNT {"/proc/self/mountinfo", "35 31 0:32 / /sys/fs/cgroup/memory rw shared:10 - cgroup cgroup rw,memory\n"}
+#define V1_MOUNTS V1_MOUNT, {"/proc/7/cgroup", "4:memory:/a/b\n"}
 #define V1_FILES(dir, kills, most, limit, usage)                                                                  \
     {V1 dir "/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill " kills "\n"},                      \
     {V1 dir "/memory.max_usage_in_bytes", most "\n"}, {V1 dir "/memory.limit_in_bytes", limit "\n"}, {V1 dir "/memory.usage_in_bytes", usage "\n"}
@@ -47,8 +48,10 @@ static plim__killed killed_between(const fake_file *before, const fake_file *aft
 static void v1_own_limit(void **state)
 {
     (void)state;
-    const fake_file before[] = {MEMINFO, VMSTAT("4"), V1_MOUNTS, V1_FILES("/a/b", "0", "3", "268435456", "267386880"), V1_FILES("/a", "0", "0", V1_NONE, "1"), END};
-    const fake_file after[] = {MEMINFO, VMSTAT("5"), V1_MOUNTS, V1_FILES("/a/b", "1", "268435456", "268435456", "0"), V1_FILES("/a", "0", "0", V1_NONE, "1"), END};
+    const fake_file before[] = {MEMINFO, VMSTAT("4"), V1_MOUNTS, V1_FILES("/a/b", "0", "3", "268435456", "267386880"),
+                                V1_FILES("/a", "0", "0", V1_NONE, "1"), END};
+    const fake_file after[] = {MEMINFO, VMSTAT("5"), V1_MOUNTS, V1_FILES("/a/b", "1", "268435456", "268435456", "0"),
+                               V1_FILES("/a", "0", "0", V1_NONE, "1"), END};
     plim__killer k;
     const plim__killed d = killed_between(before, after, &k);
     assert_int_equal(k.n, 2);
@@ -58,15 +61,18 @@ static void v1_own_limit(void **state)
     assert_int_equal(d.group, 0);
     assert_int_equal(d.limit, 256 * MIB);
     assert_int_equal(d.usage_last, 255 * MIB);
-    assert_string_equal(d.text, "memory.oom_control oom_kill 0 -> 1 in /a/b (limit 256 MiB, 255 MiB charged at the last look); the machine had 16 GiB free");
+    assert_string_equal(d.text, "memory.oom_control oom_kill 0 -> 1 in /a/b (limit 256 MiB, 255 MiB charged at the last look); "
+                                "the machine had 16 GiB free");
 }
 
 /* v1 counts the kill in the victim's group, although it was its parent's limit. */
 static void v1_limit_of_the_parent(void **state)
 {
     (void)state;
-    const fake_file before[] = {MEMINFO, VMSTAT("4"), V1_MOUNTS, V1_FILES("/a/b", "0", "0", V1_NONE, "1"), V1_FILES("/a", "0", "0", "268435456", "5"), END};
-    const fake_file after[] = {MEMINFO, VMSTAT("5"), V1_MOUNTS, V1_FILES("/a/b", "1", "0", V1_NONE, "1"), V1_FILES("/a", "0", "268431360", "268435456", "5"), END};
+    const fake_file before[] = {MEMINFO, VMSTAT("4"), V1_MOUNTS, V1_FILES("/a/b", "0", "0", V1_NONE, "1"),
+                                V1_FILES("/a", "0", "0", "268435456", "5"), END};
+    const fake_file after[] = {MEMINFO, VMSTAT("5"), V1_MOUNTS, V1_FILES("/a/b", "1", "0", V1_NONE, "1"),
+                               V1_FILES("/a", "0", "268431360", "268435456", "5"), END};
     plim__killer k;
     const plim__killed d = killed_between(before, after, &k);
     assert_int_equal(d.cause, PLIM_WATCH_CGROUP);
@@ -77,8 +83,10 @@ static void v1_limit_of_the_parent(void **state)
 static void v2_tells_which(void **state)
 {
     (void)state;
-    const fake_file before[] = {MEMINFO, VMSTAT("0"), V2_MOUNTS, V2_FILES("/a/b", "2", "2", "1073741824", "9"), V2_FILES("/a", "2", "2", "536870912", "536000000"), END};
-    const fake_file after[] = {MEMINFO, VMSTAT("1"), V2_MOUNTS, V2_FILES("/a/b", "3", "2", "1073741824", "9"), V2_FILES("/a", "3", "3", "536870912", "1"), END};
+    const fake_file before[] = {MEMINFO, VMSTAT("0"), V2_MOUNTS, V2_FILES("/a/b", "2", "2", "1073741824", "9"),
+                                V2_FILES("/a", "2", "2", "536870912", "536000000"), END};
+    const fake_file after[] = {MEMINFO, VMSTAT("1"), V2_MOUNTS, V2_FILES("/a/b", "3", "2", "1073741824", "9"),
+                               V2_FILES("/a", "3", "3", "536870912", "1"), END};
     plim__killer k;
     const plim__killed d = killed_between(before, after, &k);
     assert_int_equal(d.cause, PLIM_WATCH_CGROUP);
@@ -106,7 +114,8 @@ static void somebody_else(void **state)
 {
     (void)state;
     const fake_file before[] = {MEMINFO, VMSTAT("4"), V1_MOUNTS, V1_FILES("/a/b", "1", "3", "268435456", "268435456"), END};
-    const fake_file after[] = {MEMINFO, VMSTAT("5"), V1_MOUNTS, V1_FILES("/a/b", "1", "268435456", "268435456", "0"), END}; /* another group's victim */
+    const fake_file after[] = {MEMINFO, VMSTAT("5"), V1_MOUNTS,
+                               V1_FILES("/a/b", "1", "268435456", "268435456", "0"), END}; /* another group's victim */
     const fake_file nothing[] = {END};
     plim__killer k;
     assert_int_equal(killed_between(before, after, &k).cause, PLIM_WATCH_SIGNAL);
@@ -133,11 +142,12 @@ static void group_is_gone(void **state)
 static void looks_follow_the_process(void **state)
 {
     (void)state;
-    const fake_file first[] = {MEMINFO, VMSTAT("4"), V1_MOUNTS, V1_FILES("/a/b", "5", "3", "268435456", "10"), V1_FILES("/a", "0", "0", V1_NONE, "1"), END};
-    const fake_file zombie[] = {MEMINFO, VMSTAT("4"), {"/proc/7/status", "Name:\tx\nState:\tZ (zombie)\n"}, {"/proc/self/mountinfo",
-                                "35 31 0:32 / /sys/fs/cgroup/memory rw shared:10 - cgroup cgroup rw,memory\n"}, {"/proc/7/cgroup", "4:memory:/\n"}, END};
-    const fake_file moved[] = {MEMINFO, VMSTAT("4"), {"/proc/self/mountinfo", "35 31 0:32 / /sys/fs/cgroup/memory rw shared:10 - cgroup cgroup rw,memory\n"},
-                               {"/proc/7/cgroup", "4:memory:/a/c\n"}, V1_FILES("/a/c", "8", "0", "1048576", "7"), V1_FILES("/a", "6", "0", V1_NONE, "2"), END};
+    const fake_file first[] = {MEMINFO, VMSTAT("4"), V1_MOUNTS, V1_FILES("/a/b", "5", "3", "268435456", "10"),
+                               V1_FILES("/a", "0", "0", V1_NONE, "1"), END};
+    const fake_file zombie[] = {MEMINFO, VMSTAT("4"), {"/proc/7/status", "Name:\tx\nState:\tZ (zombie)\n"}, V1_MOUNT,
+                                {"/proc/7/cgroup", "4:memory:/\n"}, END};
+    const fake_file moved[] = {MEMINFO, VMSTAT("4"), V1_MOUNT, {"/proc/7/cgroup", "4:memory:/a/c\n"}, V1_FILES("/a/c", "8", "0", "1048576", "7"),
+                               V1_FILES("/a", "6", "0", V1_NONE, "2"), END};
     plim__killer k = {0};
     plim__os os = fake_os(first);
     plim__killer_look(&k, &os, 7);

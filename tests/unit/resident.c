@@ -38,7 +38,8 @@ static plim__block block_of(const void *p, uint64_t bytes)
 
 static void near(uint64_t got, double want, double share)
 {
-    if ((double)got < want * (1 - share) || (double)got > want * (1 + share)) fail_msg("%llu bytes, expected about %.0f", (unsigned long long)got, want);
+    if ((double)got < want * (1 - share) || (double)got > want * (1 + share))
+        fail_msg("%llu bytes, expected about %.0f", (unsigned long long)got, want);
 }
 
 static void every_third_page(void **state)
