@@ -1,4 +1,5 @@
-/* How much of each block is really in memory: the present bits of /proc/PID/pagemap. Swapped pages do not count. */
+/* How much of each block is really in memory, by /proc/PID/pagemap. Swapped pages do not count; nor, since Linux 6.7, does the one page of zeros
+ * that all memory shares which was read but never written. */
 #ifndef PLIM_WATCH_RESIDENT_H
 #define PLIM_WATCH_RESIDENT_H
 
