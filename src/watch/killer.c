@@ -1,15 +1,18 @@
-/* Who killed a process. The kernel counts a kill in the victim's own group (v1), or in it and all above it (v2), and for the machine, whether a group's limit or the machine
- * ran out of memory. So a count that went up says that it was the kernel, and whose limit it was is told by which group reached its own:
+/* Who killed a process. The kernel counts a kill in the victim's own group (v1), or in it and all above it (v2), and for the machine, whether a
+ * group's limit or the machine ran out of memory. So a count that went up says that it was the kernel, and whose limit it was is told by which
+ * group reached its own:
  *
  *   v1   memory.oom_control "oom_kill N"    memory.max_usage_in_bytes  memory.limit_in_bytes   memory.usage_in_bytes
  *   v2   memory.events "oom_kill N"         memory.events "oom N"      memory.max              memory.current
  *
- * A group that is removed with its last process tells nothing afterwards: then the machine's count and the last usage decide. Nothing is allocated; one thread at a time. */
+ * A group that is removed with its last process tells nothing afterwards: then the machine's count and the last usage decide. Nothing is
+ * allocated; one thread at a time. */
 #include "watch/killer.h"
 
 #include "os/cgroup.h"
 #include "os/proc_text.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -121,8 +124,8 @@ static bool rose(uint64_t before, uint64_t after)
     return before != UNKNOWN && after != UNKNOWN && after > before;
 }
 
-/* Whether the limit of this group was reached: v2 counts that, v1 keeps the most that was ever charged (its failcnt stays 0 on newer kernels). Where it cannot
- * tell any more, it was if it was nearly so at the last look. */
+/* Whether the limit of this group was reached: v2 counts that, v1 keeps the most that was ever charged (its failcnt stays 0 on newer kernels).
+ * Where it cannot tell any more, it was if it was nearly so at the last look. */
 static bool reached(const plim__killer_group *g, const plim__os *os)
 {
     if (g->limit == PLIM_UNLIMITED) return false;
@@ -139,15 +142,17 @@ static void cgroup_say(plim__killed *out, const plim__killer *k, const plim__kil
     plim_bytes_format(usage, sizeof usage, g->usage);
     plim_bytes_format(ram, sizeof ram, k->ram_free);
     if (counted)
-        snprintf(count, sizeof count, "%s oom_kill %llu -> %llu in ", g->v2 ? "memory.events" : "memory.oom_control", (unsigned long long)out->kills_before,
-                 (unsigned long long)out->kills_after);
+        snprintf(count, sizeof count, "%s oom_kill %" PRIu64 " -> %" PRIu64 " in ", g->v2 ? "memory.events" : "memory.oom_control", out->kills_before,
+                 out->kills_after);
     else
-        snprintf(count, sizeof count, "oom_kill of the machine %llu -> %llu; ", (unsigned long long)out->kills_before, (unsigned long long)out->kills_after);
+        snprintf(count, sizeof count, "oom_kill of the machine %" PRIu64 " -> %" PRIu64 "; ", out->kills_before, out->kills_after);
     if (counted && counted != g) snprintf(where, sizeof where, "%.72s, below ", counted->path);
-    snprintf(out->text, sizeof out->text, "%s%s%.72s (limit %s, %s charged at the last look); the machine had %s free", count, where, g->path, limit, usage, ram);
+    snprintf(out->text, sizeof out->text, "%s%s%.72s (limit %s, %s charged at the last look); the machine had %s free", count, where,
+             g->path, limit, usage, ram);
 }
 
-/* The kernel killed it: because of a group's limit, or of the machine's. `counted` is the group whose count went up; NULL: only the machine's did. */
+/* The kernel killed it: because of a group's limit, or of the machine's. `counted` is the group whose count went up; NULL: only the machine's
+ * did. */
 static void kill_explain(plim__killed *out, const plim__killer *k, const plim__os *os, const plim__killer_group *counted)
 {
     for (uint32_t i = 0; i < k->n; i++) {
@@ -164,8 +169,9 @@ static void kill_explain(plim__killed *out, const plim__killer *k, const plim__o
     char ram[WORDS_SIZE];
     plim_bytes_format(ram, sizeof ram, k->ram_free);
     out->cause = PLIM_WATCH_HOST;
-    snprintf(out->text, sizeof out->text, "%s oom_kill %llu -> %llu and no control group reached its limit; the machine had %s free at the last look",
-             counted ? counted->path : "/proc/vmstat", (unsigned long long)out->kills_before, (unsigned long long)out->kills_after, ram);
+    snprintf(out->text, sizeof out->text,
+             "%s oom_kill %" PRIu64 " -> %" PRIu64 " and no control group reached its limit; the machine had %s free at the last look",
+             counted ? counted->path : "/proc/vmstat", out->kills_before, out->kills_after, ram);
 }
 
 void plim__killer_find(plim__killed *out, const plim__killer *k, const plim__os *os)
@@ -190,6 +196,6 @@ void plim__killer_find(plim__killed *out, const plim__killer *k, const plim__os 
     }
     char ram[WORDS_SIZE];
     plim_bytes_format(ram, sizeof ram, k->ram_free);
-    snprintf(out->text, sizeof out->text, "the kernel counts no out-of-memory kill%s%.200s; the machine had %s free at the last look", tells ? " in " : "",
-             tells ? k->group[0].path : "", ram);
+    snprintf(out->text, sizeof out->text, "the kernel counts no out-of-memory kill%s%.200s; the machine had %s free at the last look",
+             tells ? " in " : "", tells ? k->group[0].path : "", ram);
 }

@@ -1,5 +1,6 @@
-/* Who killed a process: counts of the kernel's out-of-memory kills, read before and after, in the process's memory control group and every one above it (memory.events,
- * memory.oom_control), and of the whole machine (/proc/vmstat oom_kill). The group is looked up while the process lives, for afterwards it is gone. */
+/* Who killed a process: counts of the kernel's out-of-memory kills, read before and after, in the process's memory control group and every one
+ * above it (memory.events, memory.oom_control), and of the whole machine (/proc/vmstat oom_kill). The group is looked up while the process
+ * lives, for afterwards it is gone. */
 #ifndef PLIM_WATCH_KILLER_H
 #define PLIM_WATCH_KILLER_H
 
@@ -24,7 +25,8 @@ typedef struct plim__killer {
     bool started;
 } plim__killer;
 
-/** Looks again while the process lives: its groups (they may change), their limits and usage. The counts of kills are those of the first look at each group. */
+/** Looks again while the process lives: its groups (they may change), their limits and usage. The counts of kills are those of the first look at
+ *  each group. */
 void plim__killer_look(plim__killer *k, const plim__os *os, int pid);
 
 typedef struct plim__killed {
