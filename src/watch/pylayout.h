@@ -1,5 +1,6 @@
 /* Where CPython keeps what a stack walk needs, version by version: byte offsets in its structures. The recording library and the supervisor share this table.
- * Versions from 3.13 on describe themselves (_PyRuntime begins with "xdebugpy" and a table of offsets); that table is used where it is there. */
+ * 3.13 describes itself (_PyRuntime begins with "xdebugpy" and a table of offsets): that table is used where it is there. Later versions do so too, but order their
+ * tables otherwise, and are not known here. */
 #ifndef PLIM_WATCH_PYLAYOUT_H
 #define PLIM_WATCH_PYLAYOUT_H
 

@@ -56,10 +56,8 @@ static void *sys_map(void *at, uint64_t n, int flags, int fd, uint64_t off)
     return p == MAP_FAILED ? NULL : p;
 }
 
-static void sys_unmap(void *at, uint64_t n)
-{
-    if (at) syscall(SYS_munmap, at, n);
-}
+static void sys_unmap(void *at, uint64_t n) { syscall(SYS_munmap, at, n); }
+static void sys_close(int fd) { syscall(SYS_close, fd); } /* the C library's would be a point where threads are cancelled */
 
 /* ---- the slot ---- */
 
@@ -112,7 +110,7 @@ static bool shared_open(void)
         sys_unmap(h, head);
     else
         plim__pre.header = h;
-    close(fd);
+    sys_close(fd);
     return good;
 }
 
@@ -151,6 +149,8 @@ static const void *code_at(const void *function) /* of a pointer to a function *
     return p;
 }
 
+/* (A program with an allocator in its own executable never calls ours, and is not told from others: an address of malloc in the executable may as well be the
+ * stub through which it calls us. Its mappings are then what is seen.) */
 static void allocator_find(void)
 {
     Dl_info malloc_in, libc_in;
