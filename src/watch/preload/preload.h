@@ -140,7 +140,10 @@ plim__rec_call plim__pre_site_call(uint32_t site);
 bool plim__pre_may(const plim__pre_request *r);
 void plim__pre_failed(const plim__pre_request *r, int error);
 
-/** Refreshes the C library's account of its heap. */
+/** Whether a call goes past the allocator. Such calls are made in signal handlers too, which may have interrupted the allocator: they must not lead into it. */
+static inline bool plim__pre_maps(plim__rec_call call) { return call == PLIM__REC_MMAP || call == PLIM__REC_MREMAP; }
+
+/** Refreshes the C library's account of its heap. It takes the allocator's locks. */
 void plim__pre_heap_read(void);
 /** The same, where the last one is a second old and more. */
 void plim__pre_heap_tick(uint64_t now);

@@ -78,7 +78,7 @@ static void site_fill(plim__rec_site *site, const plim__pre_request *r, const st
 static uint32_t site_without_room(const plim__pre_request *r)
 {
     atomic_fetch_add(&plim__pre.me->lost_sites, 1);
-    return r->call == PLIM__REC_MMAP || r->call == PLIM__REC_MREMAP ? PLIM__REC_NO_SITE_MAPPED : PLIM__REC_NO_SITE;
+    return plim__pre_maps(r->call) ? PLIM__REC_NO_SITE_MAPPED : PLIM__REC_NO_SITE;
 }
 
 static uint32_t site_intern(const plim__pre_request *r, const stack *s)
