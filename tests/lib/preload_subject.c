@@ -1,5 +1,5 @@
-/* The program that tests/unit/preload.c watches: preload-subject MODE. It asks for memory in known ways, and exits 0 when every call did what it should.
- * It is a plain program in every kind of build: no library of ours, no sanitizer. */
+/* The program that tests/unit/preload.c watches: preload-subject MODE. It asks for memory in known ways, and exits 0 when every call did what it
+ * should. It is a plain program in every kind of build: no library of ours, no sanitizer. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>

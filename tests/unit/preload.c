@@ -1,5 +1,5 @@
-/* The recording library in programs of all kinds: the test plays the supervisor (the shared memory, the answers) and compares what was recorded with what the program
- * is known to have done. */
+/* The recording library in programs of all kinds: the test plays the supervisor (the shared memory, the answers) and compares what was recorded
+ * with what the program is known to have done. */
 #include "unit.h"
 
 #include "watch/record.h"

@@ -1,5 +1,5 @@
-/* Questions to the supervisor: may this request be made, and: look, this one failed. One thread of a process asks at a time; the others wait for it. The supervisor may
- * be gone, or stopped: then nobody asks again. */
+/* Questions to the supervisor: may this request be made, and: look, this one failed. One thread of a process asks at a time; the others wait for
+ * it. The supervisor may be gone, or stopped: then nobody asks again. */
 #include "watch/preload/preload.h"
 
 #include <errno.h>
@@ -67,7 +67,9 @@ static bool far_from_budget(const plim__pre_request *r)
     const uint64_t resident = atomic_load_explicit(&h->resident, memory_order_relaxed);
     const uint64_t more = r->bytes > r->old_bytes ? r->bytes - r->old_bytes : 0;
     uint64_t sum;
-    return !more || (!__builtin_add_overflow(resident, live > settled ? live - settled : 0, &sum) && !__builtin_add_overflow(sum, more, &sum) && sum <= h->budget);
+    if (!more) return true;
+    if (__builtin_add_overflow(resident, live > settled ? live - settled : 0, &sum) || __builtin_add_overflow(sum, more, &sum)) return false;
+    return sum <= h->budget;
 }
 
 bool plim__pre_may(const plim__pre_request *r)

@@ -1,4 +1,5 @@
-/* The functions of the allocator that the program calls. A small request costs a comparison and a jump; freeing a small block one look at its size. */
+/* The functions of the allocator that the program calls. A small request costs a comparison and a jump; freeing a small block one look at its
+ * size. */
 #include "watch/preload/preload.h"
 
 #include <errno.h>

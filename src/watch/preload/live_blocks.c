@@ -1,7 +1,7 @@
 /* The blocks that are alive, in shards by a hash of their address; and the counters and events that follow from their coming and going.
  *
- * A shard is a heap of at most PLIM__REC_SHARD_BLOCKS blocks in no order, found by looking through it: with a thousand large blocks alive there are four to look at.
- * A block for which its shard has no room is counted (lost_blocks) and not recorded at all. */
+ * A shard is a heap of at most PLIM__REC_SHARD_BLOCKS blocks in no order, found by looking through it: with a thousand large blocks alive there
+ * are four to look at. A block for which its shard has no room is counted (lost_blocks) and not recorded at all. */
 #include "watch/preload/preload.h"
 
 #include <stdint.h>
