@@ -166,7 +166,10 @@ static const char plain_script[] =
     "    def run(self, f): f()\n"
     "class Late: pass\n"
     "class Two:\n"
-    "    def __init__(self): self.left, self.right = make(), make()\n"
+    "    def __init__(self): self.left, self.right, self.name = make(), make(), 'two'\n"
+    "class Many:\n"
+    "    def __init__(self):\n"
+    "        for i in range(12): setattr(self, 'part%d' % i, make())\n"
     "history = [make() for _ in range(100)]\n"
     "table = {'a': make(), 'b': make(), 3: make(), 'n': 1}\n"
     "recent = collections.deque((make() for _ in range(150)), maxlen=130)\n"
@@ -176,6 +179,7 @@ static const char plain_script[] =
     "vars(late)['kept'] = make()\n"
     "setattr(late, 'more', 1)\n"
     "two = Two()\n"
+    "many = Many()\n"
     "text = b'x' * (3 * N)\n"
     "_block(id(text), len(text) + 33)\n"
     "loop = [make()]\n"
@@ -208,7 +212,9 @@ static void plain_check(const program *p)
     const char *run = p->process->python_version >> 16 < 0x030b ? "local of run()" : "local of Store.run()";
     name_check(p, (want){"self.cache", run, "list", "bytearray[1048576]", .length = 3, .items = 3, .bytes = 3 * MIB});
     name_check(p, (want){"late.kept", GLOBALS, "bytearray", "bytearray[1048576]", .items = 1, .bytes = MIB});
-    name_check(p, (want){"two", GLOBALS, "Two", "bytearray[1048576]", .items = 2, .bytes = 2 * MIB});
+    name_check(p, (want){"two.left", GLOBALS, "bytearray", "bytearray[1048576]", .items = 1, .bytes = MIB});
+    name_check(p, (want){"two.right", GLOBALS, "bytearray", "bytearray[1048576]", .items = 1, .bytes = MIB});
+    name_check(p, (want){"many", GLOBALS, "Many", "bytearray[1048576]", .items = 12, .bytes = 12 * MIB});
     name_check(p, (want){"here", "local of outer()", "bytearray", "bytearray[1048576]", .items = 1, .bytes = MIB});
     name_check(p, (want){"shared", "local of outer()", "bytearray", "bytearray[1048576]", .items = 1, .bytes = MIB});
     name_check(p, (want){"deep", "local of inner()", "list", "bytearray[1048576]", .length = 2, .items = 2, .bytes = 2 * MIB});
@@ -234,6 +240,8 @@ static void test_plain(void **state)
             assert_int_equal(n->frame_globals != 0, !strcmp(n->name.where, GLOBALS));
             if (!strcmp(n->name.name, "store.cache")) assert_int_equal(n->site, 7), assert_int_equal(n->site_bytes, 3 * MIB);
             assert_string_not_equal(n->name.name, "numbers");
+            assert_string_not_equal(n->name.name, "two");
+            assert_string_not_equal(n->name.name, "store");
             assert_string_not_equal(n->name.name, "barren");
         }
         print_message("%s: %u names\n", pythons[i], p->n_names);
