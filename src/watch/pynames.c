@@ -342,11 +342,11 @@ static void instance_add(walker *w, const char *name, const place *where, const 
         graph |= part[i].graph;
     }
     if (graph) w->t.grad_fn[0] = 0;
-    if (named < whole / 5 * 4 || !named) found_add(w, name, where, o, 0, w->t.arrays);
+    if (named < whole / 5 * 4 || !named || w->r.spent) found_add(w, name, where, o, 0, w->t.arrays);
     for (uint32_t i = 0; i < n; i++) {
         char longer[128];
         if (!part[i].value) continue;
-        snprintf(longer, sizeof longer, "%s.%s", name, part[i].name);
+        snprintf(longer, sizeof longer, "%.63s.%.63s", name, part[i].name);
         longer[sizeof part[i].name - 1] = 0;
         variable_add(w, longer, where, part[i].value, narrow - 1);
     }

@@ -24,7 +24,7 @@ typedef struct plim__pyname {
 /** Variables that reach recorded blocks, by bytes, largest first (of equals the main module's first, then locals from the outermost frame in); and
  *  tensors that keep an autograd graph alive (grad_fn), even where they reach no block.
  *  A block reached by several variables counts for each of them (two names for one array are both said), but once in each.
- *  The node's name comes from the process's own memory (its run-time type), no file is read. Takes half a second at most.
+ *  The node's name comes from the process's own memory (its run-time type), no file is read. Takes half a second of the processor at most.
  *  @param thread_state  PyThreadState whose frames are walked first; 0: the process's python_thread_state
  *  @param block         sorted by address
  *  @return how many, at most `max`; 0 where there is no Python, or nothing can be read */

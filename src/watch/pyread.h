@@ -1,6 +1,7 @@
 /* Objects of a CPython interpreter, read out of another process's memory: types, texts, the items of containers, attributes of instances, frames and
  * their locals. Nothing is believed without a look at its type, and every type is looked at once (its metatype must be a type). What cannot be read
- * is nothing. Reading goes on until the reader's time or its number of objects is spent; from then on everything is nothing. CPython 3.8 to 3.13. */
+ * is nothing. Reading goes on until the reader's time (of the processor) or its number of objects is spent; from then on everything is nothing.
+ * CPython 3.8 to 3.13. */
 #ifndef PLIM_WATCH_PYREAD_H
 #define PLIM_WATCH_PYREAD_H
 

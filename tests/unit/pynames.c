@@ -269,6 +269,42 @@ static void test_threads(void **state)
     program_end(p);
 }
 
+/* While the program goes on and changes what is read. What it leaves alone must be there every time. */
+static void test_running(void **state)
+{
+    (void)state;
+    if (!n_pythons) skip();
+    for (uint32_t i = 0; i < n_pythons; i++) {
+        program *p = program_start(pythons[i], "import threading\n"
+                                               "class C: pass\n"
+                                               "kept = [bytearray(1 << 20) for _ in range(5)]\n"
+                                               "for b in kept: _raw(b)\n"
+                                               "lists, dicts, object = [], {}, C()\n"
+                                               "def churn(k=0):\n"
+                                               "    while True:\n"
+                                               "        k += 1\n"
+                                               "        lists.append([kept[k % 5], k, str(k)])\n"
+                                               "        dicts[k] = (kept, {k: lists})\n"
+                                               "        setattr(object, 'a%d' % (k % 50), [k] * (k % 1000))\n"
+                                               "        if k % 40 == 0: delattr(object, 'a0')\n"
+                                               "        if k % 200 == 0: lists.clear(), dicts.clear()\n"
+                                               "def deeper(n):\n"
+                                               "    here = kept[0]\n"
+                                               "    return deeper(n - 1) if n else churn()\n"
+                                               "def again():\n"
+                                               "    while True:\n"
+                                               "        try: deeper(5)\n"
+                                               "        except AttributeError: pass\n"
+                                               "threading.Thread(target=again, daemon=True).start()\n"
+                                               "wait()\n");
+        for (int k = 0; k < 6; k++) {
+            p->n_names = plim__pynames_find(p->name, NAMES, p->process, 0, p->block, p->n_blocks);
+            name_check(p, (want){"kept", GLOBALS, "list", "bytearray[1048576]", .length = 5, .items = 5, .bytes = 5 * MIB});
+        }
+        program_end(p);
+    }
+}
+
 /* ---------------------------------------------------------------------------------------------------- numpy */
 
 static void test_numpy(void **state)
@@ -459,8 +495,8 @@ static void pythons_find(void)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain), cmocka_unit_test(test_threads), cmocka_unit_test(test_numpy), cmocka_unit_test(test_torch),
-        cmocka_unit_test(test_graph), cmocka_unit_test(test_nonsense),
+        cmocka_unit_test(test_plain), cmocka_unit_test(test_threads), cmocka_unit_test(test_running), cmocka_unit_test(test_numpy),
+        cmocka_unit_test(test_torch), cmocka_unit_test(test_graph), cmocka_unit_test(test_nonsense),
     };
     pythons_find();
     return cmocka_run_group_tests(tests, NULL, NULL);
