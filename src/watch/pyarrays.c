@@ -97,6 +97,7 @@ bool plim__pyarray_numpy(plim__pyarray *out, plim__pyreader *r, const plim__pyob
     element_write(out->element, sizeof out->element, dtype, dim, nd);
     data_add(out, o->word[2], block, n_blocks);
     if (!out->n_data) out->base = o->word[6];
+    if (descr[24] == 'O' && each == 8 && nd == 1 && plim__peer_word(r->pid, o->word[5]) == each) out->objects = o->word[2];
     return true;
 }
 

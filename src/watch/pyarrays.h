@@ -9,6 +9,7 @@ typedef struct plim__pyarray {
     uint64_t data[2];  /* addresses in recorded blocks; of a tensor also of its gradient */
     uint32_t n_data;
     uint64_t bytes;    /* of its elements */
+    uint64_t objects;  /* of an ndarray of objects, in one piece: where their pointers are; else 0 */
     uint64_t base;     /* of an ndarray without data in a block: the object whose memory it shows; else 0 */
     char element[64];  /* "float64[1000,1000]" */
     char grad_fn[48];  /* "AddBackward0"; "" without a graph */

@@ -183,27 +183,6 @@ static int text_visit(walker *w, const plim__pyobject *o)
     return REACHES_BLOCKS;
 }
 
-static int array_visit(walker *w, const plim__pyobject *o, uint32_t depth)
-{
-    plim__pyarray a;
-    const bool torch = o->type->kind == PLIM__PY_TENSOR;
-    const bool good = torch ? plim__pyarray_torch(&a, &w->r, &w->torch, o, w->block, w->n_blocks)
-                            : plim__pyarray_numpy(&a, &w->r, o, w->block, w->n_blocks);
-    if (!good) return 0;
-    int reached = 0;
-    for (uint32_t i = 0; i < a.n_data; i++) reached |= block_add(w, a.data[i], a.bytes);
-    if (a.base && depth) reached |= object_visit(w, a.base, depth - 1, 0);
-    if (a.node) {
-        reached |= REACHES_GRAPH;
-        if (w->graphs && w->n_work < WORK) w->work[w->n_work++] = a.node;
-        if (!w->t.grad_fn[0]) snprintf(w->t.grad_fn, sizeof w->t.grad_fn, "%s", a.grad_fn);
-    }
-    if (!reached) return 0;
-    kind_add(&w->t, a.element);
-    w->t.arrays += reached & REACHES_BLOCKS;
-    return reached;
-}
-
 /* Whether a long list holds nothing but numbers and the like, by its first items and others spread evenly. */
 static bool items_dull(walker *w, plim__pyitems *it)
 {
@@ -219,6 +198,39 @@ static bool items_dull(walker *w, plim__pyitems *it)
         }
     }
     return true;
+}
+
+/* The objects of an array of dtype object. */
+static int pointers_visit(walker *w, uint64_t at, uint64_t n, uint32_t depth)
+{
+    plim__pyitems it;
+    uint64_t key, value;
+    int reached = 0;
+    if (!plim__pyitems_pointers(&it, &w->r, at, n) || items_dull(w, &it)) return 0;
+    while (plim__pyitems_next(&it, &key, &value)) reached |= object_visit(w, value, depth, 0);
+    return reached;
+}
+
+static int array_visit(walker *w, const plim__pyobject *o, uint32_t depth)
+{
+    plim__pyarray a;
+    const bool torch = o->type->kind == PLIM__PY_TENSOR;
+    const bool good = torch ? plim__pyarray_torch(&a, &w->r, &w->torch, o, w->block, w->n_blocks)
+                            : plim__pyarray_numpy(&a, &w->r, o, w->block, w->n_blocks);
+    if (!good) return 0;
+    int reached = 0;
+    for (uint32_t i = 0; i < a.n_data; i++) reached |= block_add(w, a.data[i], a.bytes);
+    if (a.base && depth) reached |= object_visit(w, a.base, depth - 1, 0);
+    if (a.objects && depth) reached |= pointers_visit(w, a.objects, a.bytes / 8, depth - 1);
+    if (a.node) {
+        reached |= REACHES_GRAPH;
+        if (w->graphs && w->n_work < WORK) w->work[w->n_work++] = a.node;
+        if (!w->t.grad_fn[0]) snprintf(w->t.grad_fn, sizeof w->t.grad_fn, "%s", a.grad_fn);
+    }
+    if (!reached) return 0;
+    if (!a.objects) kind_add(&w->t, a.element);
+    w->t.arrays += reached & REACHES_BLOCKS;
+    return reached;
 }
 
 /* Where torch.nn.Module keeps its parts. */
@@ -334,7 +346,7 @@ static void instance_add(walker *w, const char *name, const place *where, const 
     uint64_t named = 0;
     bool graph = false;
     for (uint32_t i = 0; i < n; i++) {
-        if (part[i].part || !narrow || (!part[i].graph && part[i].bytes < whole / 8 + 1)) {
+        if (part[i].part || !part[i].name[0] || !narrow || (!part[i].graph && part[i].bytes < whole / 8 + 1)) {
             part[i].value = 0;
             continue;
         }

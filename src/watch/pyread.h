@@ -23,7 +23,7 @@ typedef enum plim__pykind {
     PLIM__PY_CELL,
     PLIM__PY_NDARRAY,  /* numpy.ndarray and classes made from it */
     PLIM__PY_TENSOR,   /* torch.Tensor and classes made from it */
-    PLIM__PY_INSTANCE, /* of anything else that has attributes */
+    PLIM__PY_INSTANCE, /* of anything else that has attributes or slots */
 } plim__pykind;
 
 typedef struct plim__pytype {
@@ -86,6 +86,8 @@ typedef struct plim__pyitems {
 
 /** The items of a list, tuple, set or deque, the values of a dict, the attributes of an instance. @return false: it has none that can be read */
 bool plim__pyitems_open(plim__pyitems *it, plim__pyreader *r, const plim__pyobject *o);
+/** n pointers to objects, as an array of dtype object has them. */
+bool plim__pyitems_pointers(plim__pyitems *it, plim__pyreader *r, uint64_t at, uint64_t n);
 /** @param key  address of the key of a dict, of the name of an attribute; else 0 */
 bool plim__pyitems_next(plim__pyitems *it, uint64_t *key, uint64_t *value);
 /** Goes on at this slot. Not for a deque. */

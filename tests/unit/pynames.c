@@ -167,6 +167,10 @@ static const char plain_script[] =
     "class Late: pass\n"
     "class Two:\n"
     "    def __init__(self): self.left, self.right, self.name = make(), make(), 'two'\n"
+    "class Slots:\n"
+    "    __slots__ = 'number', 'data'\n"
+    "    def __init__(self): self.number, self.data = 1, make()\n"
+    "slotted = Slots()\n"
     "class Many:\n"
     "    def __init__(self):\n"
     "        for i in range(12): setattr(self, 'part%d' % i, make())\n"
@@ -214,6 +218,7 @@ static void plain_check(const program *p)
     name_check(p, (want){"late.kept", GLOBALS, "bytearray", "bytearray[1048576]", .items = 1, .bytes = MIB});
     name_check(p, (want){"two.left", GLOBALS, "bytearray", "bytearray[1048576]", .items = 1, .bytes = MIB});
     name_check(p, (want){"two.right", GLOBALS, "bytearray", "bytearray[1048576]", .items = 1, .bytes = MIB});
+    name_check(p, (want){"slotted", GLOBALS, "Slots", "bytearray[1048576]", .items = 1, .bytes = MIB});
     name_check(p, (want){"many", GLOBALS, "Many", "bytearray[1048576]", .items = 12, .bytes = 12 * MIB});
     name_check(p, (want){"here", "local of outer()", "bytearray", "bytearray[1048576]", .items = 1, .bytes = MIB});
     name_check(p, (want){"shared", "local of outer()", "bytearray", "bytearray[1048576]", .items = 1, .bytes = MIB});
@@ -320,6 +325,7 @@ static void test_numpy(void **state)
                                       "    _array(a)\n"
                                       "    return a\n"
                                       "history = [make(200, 200) for _ in range(98)]\n"
+                                      "mixed = np.array([None, make(200, 200), 1, make(200, 200)], dtype=object)\n"
                                       "def step():\n"
                                       "    batch = make(64, 3, 40, 40, dtype=np.float32)\n"
                                       "    view = make(1000, 100, dtype=np.int32)[10:20, ::2]\n"
@@ -331,6 +337,7 @@ static void test_numpy(void **state)
                                       "    wait()\n"
                                       "step()\n");
     name_check(p, (want){"history", GLOBALS, "list", "float64[200,200]", .length = 98, .items = 98, .bytes = 98 * 320000});
+    name_check(p, (want){"mixed", GLOBALS, "ndarray", "float64[200,200]", .items = 1, .bytes = 2 * 320000});
     name_check(p, (want){"batch", "local of step()", "ndarray", "float32[64,3,40,40]", .items = 1, .bytes = 1228800});
     name_check(p, (want){"again", "local of step()", "ndarray", "float32[64,3,40,40]", .items = 1, .bytes = 1228800});
     name_check(p, (want){"view", "local of step()", "ndarray", "int32[10,50]", .items = 1, .bytes = 400000});
