@@ -19,6 +19,8 @@
 
 #define PLIM__PRE_APART __attribute__((noinline))
 
+#pragma GCC visibility push(hidden) /* declarations too, so that the compiler reaches our variables without a table */
+
 /* ------------------------------------------------------------------------------------------------ the real functions */
 
 /* What stands behind us: the next library's functions. Before they are known each points at a function that looks for them first. */
@@ -205,5 +207,7 @@ void plim__pre_unwind_prepare(void);
 /** Return addresses of this thread's stack from the hook's caller on, innermost first. 0: not unwound (cannot be done here, or has cost too much). */
 uint32_t plim__pre_unwind(const void *caller, uint64_t *out, uint32_t max);
 void plim__pre_unwind_reset(void);
+
+#pragma GCC visibility pop
 
 #endif
