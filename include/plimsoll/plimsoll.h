@@ -763,6 +763,7 @@ typedef struct plim_watch_report {
     bool gil_released;
     plim_watch_site asking;
 
+    uint64_t pending;        /**< bytes asked for lately by anyone, granted, and not resident yet: the budget is charged with them */
     char refused[480];       /**< who refused, and who would have let it pass; of a kill: who killed (signal and time are in wait_status and seconds) */
     plim_watch_limit limit[PLIM_WATCH_LIMITS];
     uint32_t n_limits;

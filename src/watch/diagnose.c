@@ -131,7 +131,9 @@ static void refused_by_budget(plim_watch_report *r, const plim__refusal *l)
     texts t;
     char others[240];
     others_text(r, l, others, sizeof others);
-    snprintf(r->refused, sizeof r->refused, "by your budget: %s (%s in use). %s", size_text(&t, 0, r->budget), size_text(&t, 1, r->resident), others);
+    char pending[96] = "";
+    if (r->pending > r->resident / 50) snprintf(pending, sizeof pending, ", and %s asked for a moment ago and not touched yet", size_text(&t, 2, r->pending));
+    snprintf(r->refused, sizeof r->refused, "by your budget: %s (%s in use%s). %s", size_text(&t, 0, r->budget), size_text(&t, 1, r->resident), pending, others);
 }
 
 /* --------------------------------------------------------------------------------- the request alone is too big */
@@ -181,7 +183,7 @@ static void diagnose_too_big(plim__supervisor *s, plim_watch_report *r)
     if (request_upcast(s, r)) return;
     plim__why_add(r, "%s in one piece: %.0f%% of the budget", size_text(&t, 0, r->asked), 100.0 * (double)r->asked / (double)r->budget);
     plim__fix_add(r, 0, 0, "make it in pieces, or keep it in a file (np.memmap)");
-    plim__fix_add(r, 0, 0, "a budget of %s lets this request pass", size_text(&t, 4, r->resident + r->asked));
+    plim__fix_add(r, 0, 0, "a budget of %s lets this request pass", size_text(&t, 4, r->resident + r->pending + r->asked));
 }
 
 /* -------------------------------------------------------------------------------------------- somebody holds it */
@@ -318,7 +320,7 @@ static void diagnose_holder(plim__supervisor *s, plim_watch_report *r, uint64_t 
             plim__fix_add(r, peak_if(s, r, row, false, 0, r->asked), limit, "if `%s` is no longer needed here: del %s before this line", row->name.name, row->name.name);
     }
     plim__fix_add(r, 0, 0, "a smaller batch, or pieces of it one after the other (the part of these lines that scales with it is not known)");
-    plim__fix_add(r, 0, 0, "a budget of %s lets this request pass", size_text(&t, 4, r->resident + r->asked));
+    plim__fix_add(r, 0, 0, "a budget of %s lets this request pass", size_text(&t, 4, r->resident + r->pending + r->asked));
 }
 
 void plim__diagnose_held(plim__supervisor *s, plim_watch_report *r, uint64_t limit)

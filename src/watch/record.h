@@ -213,13 +213,16 @@ typedef struct plim__rec_header {
     _Atomic uint32_t doorbell;        /* futex: the supervisor sleeps on it */
     uint64_t start_ns;                /* CLOCK_MONOTONIC when watching began */
 
-    /* The budget. A process that wants `n` more bytes goes on without asking when
-     *     resident + (its live_bytes - settled) + n <= budget        (the difference counts as 0 when it is negative)
-     * and asks otherwise. For a block that is to grow n is the difference to its recorded size. `settled` are the
-     * bytes of its live blocks that are in `resident` already or were not touched for long. */
-    uint64_t budget; /* 0: none; nothing is asked */
-    _Atomic uint64_t resident; /* of all watched processes together, at the last look */
-    _Atomic uint64_t settled[PLIM__REC_SLOTS];
+    /* The budget, for all processes together. A request of n more bytes goes on without asking when
+     *     resident + (claimed - landed_seen) + n <= budget
+     * and adds its whole size to `claimed` in the same step; otherwise it asks, and adds it when it is granted. When its block is in the table, or the request has failed, it
+     * adds the same to `landed`. The supervisor reads `landed` first, then the blocks and what is resident, and publishes; so whatever is not in `resident` is still in the
+     * difference, and what is counted twice for a moment leads to a question, not to a breach. A block that is freed before it was ever looked at (its ms is later than seen_ms)
+     * is taken back from both, `landed` first: temporaries do not add up. */
+    uint64_t budget; /* 0: none; nothing is asked, and nothing of this is kept */
+    _Atomic uint64_t resident; /* at the last look, with what was asked for lately and is not resident yet */
+    _Atomic uint64_t claimed, landed, landed_seen;
+    _Atomic uint32_t seen_ms;
 
     _Atomic int32_t slot[PLIM__REC_SLOTS]; /* pid of the process that has it, 0: free */
 } plim__rec_header;

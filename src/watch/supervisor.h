@@ -61,6 +61,7 @@ typedef struct plim__supervisor {
     uint64_t anon, file, shared; /* resident bytes of all processes by kind, at the last look */
     char not_preloadable[96]; /* why the program cannot be recorded; "" when it can */
 
+    uint64_t pending;  /* of the last charge: asked for lately and not resident yet */
     double young_next; /* when young blocks may be looked at closely again */
     /* the last five seconds, every 100 ms */
     uint64_t trend[50];

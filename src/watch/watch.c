@@ -241,19 +241,15 @@ static uint64_t young_bytes(plim__supervisor *s)
     return sum;
 }
 
-/* The two numbers that processes compare a request with (see plim__rec_header). Blocks that come meanwhile count whole, and so do those that become resident between the look at
- * the blocks and the look at the process: what is published may be too high, and then a process asks; it is never too low. */
+/* The numbers that processes compare a request with: see plim__rec_header for why they are read in this order. */
 static void budget_publish(plim__supervisor *s)
 {
-    uint64_t settled[PLIM__REC_SLOTS] = {0};
     if (!s->how->memory) {
         resident_look(s);
         return;
     }
-    for (uint32_t i = 0; i < s->n_processes; i++) {
-        const plim__watched *w = &s->process[i];
-        if (w->slot && !w->ended) settled[w->slot_index] = atomic_load(&w->slot->live_bytes);
-    }
+    const uint32_t ms = (uint32_t)(plim__watch_now(s) * 1e3);
+    const uint64_t landed = atomic_load(&s->header->landed);
     uint64_t young = young_at_most(s);
     const double now = plim__watch_now(s);
     if (young && s->resident + young > s->how->memory / 5 * 4 && now >= s->young_next) { /* near: it is worth to look closely */
@@ -262,7 +258,8 @@ static void budget_publish(plim__supervisor *s)
     }
     resident_look(s);
     atomic_store(&s->header->resident, s->resident + young);
-    for (uint32_t i = 0; i < PLIM__REC_SLOTS; i++) atomic_store(&s->header->settled[i], settled[i]);
+    atomic_store(&s->header->landed_seen, landed);
+    atomic_store(&s->header->seen_ms, ms);
 }
 
 static void events_drain(plim__supervisor *s)
@@ -353,6 +350,7 @@ static void request_report(plim__supervisor *s, plim__watched *w, plim_watch_eve
         thread_name(w, ask->thread, r->thread, sizeof r->thread);
         r->gil_released = ask->thread_state && !ask->gil_held;
         plim__moment_site(s, stack, &r->asking);
+        if (event == PLIM_WATCH_REFUSED) r->pending = s->pending;
         limits_take(s, r, limits, event == PLIM_WATCH_REFUSED);
         plim__diagnose_request(s, r, w, limits);
         s->how->report(s->how->ctx, r);
@@ -384,12 +382,20 @@ static void program_stop(plim__supervisor *s)
     kill(s->child, SIGTERM);
 }
 
+/* Bytes that were claimed and are in no table yet: another thread's or process's request between its grant and its block. */
+static uint64_t in_flight(const plim__supervisor *s)
+{
+    const uint64_t landed = atomic_load(&s->header->landed), claimed = atomic_load(&s->header->claimed);
+    return (int64_t)(claimed - landed) > 0 ? claimed - landed : 0;
+}
+
 static uint64_t charge_now(plim__supervisor *s, const plim__rec_ask *ask)
 {
     const uint64_t more = ask->bytes > ask->old_bytes ? ask->bytes - ask->old_bytes : 0;
-    const uint64_t young = young_bytes(s);
+    const uint64_t flying = in_flight(s), young = young_bytes(s);
     resident_look(s);
-    return s->resident + young + more;
+    s->pending = flying + young;
+    return s->resident + s->pending + more;
 }
 
 /* Resident memory that glibc could give back. */

@@ -59,28 +59,46 @@ static plim__rec_answer ask_once(const plim__pre_request *r, plim__rec_ask_kind 
 }
 
 /* The rule of plim__rec_header: far from the budget nothing is asked. */
-static bool far_from_budget(const plim__pre_request *r)
+static bool claim_unasked(const plim__pre_request *r)
 {
-    const plim__rec_header *h = plim__pre.header;
-    const uint64_t live = atomic_load_explicit(&plim__pre.me->live_bytes, memory_order_relaxed);
-    const uint64_t settled = atomic_load_explicit(&h->settled[plim__pre.slot], memory_order_relaxed);
-    const uint64_t resident = atomic_load_explicit(&h->resident, memory_order_relaxed);
+    plim__rec_header *h = plim__pre.header;
     const uint64_t more = r->bytes > r->old_bytes ? r->bytes - r->old_bytes : 0;
-    uint64_t sum;
-    if (!more) return true;
-    if (__builtin_add_overflow(resident, live > settled ? live - settled : 0, &sum) || __builtin_add_overflow(sum, more, &sum)) return false;
-    return sum <= h->budget;
+    uint64_t claimed = atomic_load(&h->claimed), sum;
+    do {
+        const int64_t pending = (int64_t)(claimed - atomic_load(&h->landed_seen));
+        if (__builtin_add_overflow(atomic_load(&h->resident), pending > 0 ? (uint64_t)pending : 0, &sum) || __builtin_add_overflow(sum, more, &sum)) return false;
+        if (more && sum > h->budget) return false;
+    } while (!atomic_compare_exchange_weak(&h->claimed, &claimed, claimed + r->bytes));
+    return true;
+}
+
+void plim__pre_land(uint64_t bytes)
+{
+    if (plim__pre.header->budget) atomic_fetch_add(&plim__pre.header->landed, bytes);
+}
+
+void plim__pre_unclaim(const plim__rec_block *b)
+{
+    plim__rec_header *h = plim__pre.header;
+    if (!h->budget || b->ms <= atomic_load(&h->seen_ms)) return;
+    atomic_fetch_sub(&h->landed, b->bytes);
+    atomic_fetch_sub(&h->claimed, b->bytes);
 }
 
 bool plim__pre_may(const plim__pre_request *r)
 {
-    if (!plim__pre.header->budget || r->bytes > PTRDIFF_MAX || far_from_budget(r) || atomic_load(&nobody_answers)) return true;
-    plim__rec_answer answer = ask_once(r, PLIM__REC_MAY_I, 0, false);
+    if (!plim__pre.header->budget) return true;
+    if (r->bytes <= PTRDIFF_MAX && claim_unasked(r)) return true;
+    plim__rec_answer answer = PLIM__REC_GO_ON; /* what cannot be had anyway is left to the real function to refuse */
+    if (r->bytes <= PTRDIFF_MAX && !atomic_load(&nobody_answers)) answer = ask_once(r, PLIM__REC_MAY_I, 0, false);
     if (answer == PLIM__REC_TRIM) {
         if (plim__pre.malloc_trim && !plim__pre_maps(r->call)) plim__pre.malloc_trim(0);
         answer = ask_once(r, PLIM__REC_MAY_I, 0, true);
     }
-    if (answer != PLIM__REC_REFUSE) return true;
+    if (answer != PLIM__REC_REFUSE) {
+        atomic_fetch_add(&plim__pre.header->claimed, r->bytes);
+        return true;
+    }
     atomic_fetch_add(&plim__pre.me->refusals, 1);
     return false;
 }

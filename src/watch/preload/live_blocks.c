@@ -113,6 +113,7 @@ static void went(const plim__rec_block *b, bool was_mapped, uint64_t now)
 {
     count_freed(b);
     event_push(b, PLIM__REC_FREED, now);
+    plim__pre_unclaim(b);
     if (was_mapped)
         atomic_fetch_sub(&mapped, 1);
     else if (!plim__pre.glibc)

@@ -142,8 +142,11 @@ void plim__pre_sites_reset(void);
 /** How memory of a site was asked for. */
 plim__rec_call plim__pre_site_call(uint32_t site);
 
-/** False: the supervisor refuses. */
+/** False: the supervisor refuses. True: the request's bytes are claimed, and plim__pre_land follows. */
 bool plim__pre_may(const plim__pre_request *r);
+void plim__pre_land(uint64_t bytes);
+/** A block is freed: where nobody has looked at it yet, it is as if it had not been claimed. */
+void plim__pre_unclaim(const plim__rec_block *b);
 void plim__pre_failed(const plim__pre_request *r, int error);
 
 /** Whether a call goes past the allocator. Such calls are made in signal handlers too, which may have interrupted the allocator: they must not

@@ -65,9 +65,11 @@ void plim__pre_end(plim__pre_request *r, const void *got, int error)
         const plim__rec_block b = {.address = (uintptr_t)got, .bytes = r->bytes, .site = r->site, .ms = (uint32_t)(now / 1000000)};
         const bool maps = plim__pre_maps(r->call);
         plim__pre_put(&b, maps, now);
+        plim__pre_land(r->bytes);
         if (!maps) plim__pre_heap_tick(now);
-    } else if (error == ENOMEM || r->bytes > PTRDIFF_MAX) {
-        plim__pre_failed(r, error);
+    } else {
+        plim__pre_land(r->bytes);
+        if (error == ENOMEM || r->bytes > PTRDIFF_MAX) plim__pre_failed(r, error);
     }
     plim__pre_in_hook = 0;
     errno = after;
