@@ -8,7 +8,9 @@
 enum {
     INDENT = 9,
     WIDTH_MIN = 40,
-    TEXT_MAX = 640, /* any one text of a report, with what is said around it */
+    PLACE_COLUMNS = 40,     /* a longer place is not waited for by what stands after the others */
+    PLACE_COLUMNS_MIN = 32, /* with less left beside the numbers a place gets a line of its own */
+    TEXT_MAX = 640,         /* any one text of a report, with what is said around it */
 };
 
 typedef struct page {
@@ -227,10 +229,13 @@ static void held_name(page *p, const plim_watch_name *n)
     paragraph(p, text, 2);
 }
 
-/* Below a hundredth of what is resident and of what is recorded, in places after the first, nobody has to look. */
-static bool is_trivial(const plim_watch_report *r, uint32_t i)
+/* Below a hundredth of what the report is about, be it resident, the budget or the request, nobody has to look. */
+static uint64_t trivial_bytes(const plim_watch_report *r)
 {
-    return i > 0 && r->held[i].resident < r->resident / 100 && r->held[i].bytes < r->live / 100;
+    uint64_t most = r->resident > r->live ? r->resident : r->live;
+    if (r->budget > most) most = r->budget;
+    if (r->asked > most) most = r->asked;
+    return most / 100;
 }
 
 /* Whose line it is: place, what is done there, source. */
@@ -239,7 +244,8 @@ static void held_where(char *text, size_t size, const held_row *row, int place_c
     char clean[sizeof s->frame[0].source];
     snprintf(text, size, "%s", row->place);
     const bool more = s->label[0] || (s->n_frames && s->frame[0].source[0]);
-    if (more && place_columns) plim__screen_add(text, size, "%*s  ", place_columns - plim__screen_columns(row->place), "");
+    const int pad = place_columns - plim__screen_columns(row->place);
+    if (more && place_columns) plim__screen_add(text, size, "%*s  ", pad > 0 ? pad : 0, "");
     if (s->label[0]) plim__screen_add(text, size, "%s", plim__screen_clean(clean, sizeof clean, s->label));
     if (!s->n_frames || !s->frame[0].source[0]) return;
     plim__screen_add(text, size, "%s%s", s->label[0] ? "  " : "", plim__screen_clean(clean, sizeof clean, s->frame[0].source));
@@ -250,7 +256,7 @@ static void held_line(page *p, const held_row *row, const held_row *widest, cons
 {
     const int size = plim__screen_columns(widest->size), share = plim__screen_columns(widest->share), blocks = plim__screen_columns(widest->blocks);
     const int place = plim__screen_columns(widest->place), numbers = size + 1 + share + 2 + blocks + 2, room = p->width - INDENT;
-    const bool one_line = numbers + place <= room;
+    const bool one_line = numbers + larger(place, PLACE_COLUMNS_MIN) <= room;
     char counts[TEXT_MAX], where[2 * TEXT_MAX];
     snprintf(counts, sizeof counts, "%-*s %-*s  %s", size, row->size, share, row->share, row->blocks);
     held_where(where, sizeof where, row, one_line ? place : plim__screen_columns(row->place), s);
@@ -284,7 +290,6 @@ static void held_kept(page *p)
 static void held_others(page *p, uint64_t others)
 {
     char text[80], number[32];
-    if (!others) return;
     snprintf(text, sizeof text, "%s requested in other places", plim_bytes_format(number, sizeof number, others));
     paragraph(p, text, 0);
 }
@@ -293,10 +298,11 @@ static void held(page *p)
 {
     const plim_watch_report *r = p->r;
     held_row row[PLIM_WATCH_HELD], widest = {0};
+    const uint64_t floor = trivial_bytes(r);
     uint64_t others = r->held_others;
     uint32_t shown[PLIM_WATCH_HELD], n = 0;
     for (uint32_t i = 0; i < r->n_held; i++) {
-        if (is_trivial(r, i)) {
+        if (r->held[i].resident < floor && r->held[i].bytes < floor) {
             if (__builtin_add_overflow(others, r->held[i].bytes, &others)) others = UINT64_MAX;
             continue;
         }
@@ -305,7 +311,7 @@ static void held(page *p)
         widen(widest.size, sizeof widest.size, row[n].size);
         widen(widest.share, sizeof widest.share, row[n].share);
         widen(widest.blocks, sizeof widest.blocks, row[n].blocks);
-        widen(widest.place, sizeof widest.place, row[n].place);
+        if (plim__screen_columns(row[n].place) <= PLACE_COLUMNS) widen(widest.place, sizeof widest.place, row[n].place);
         n++;
     }
     p->label = "HELD";
@@ -313,8 +319,8 @@ static void held(page *p)
         held_line(p, &row[i], &widest, &r->held[shown[i]]);
         held_name(p, &r->held[shown[i]].name);
     }
-    held_kept(p);
-    held_others(p, others);
+    if (r->kept >= floor) held_kept(p);
+    if (others && others >= floor) held_others(p, others);
 }
 
 /* -------------------------------------------------------------------------------------------------------------- FIX */
@@ -399,7 +405,7 @@ static void fixes(page *p)
 static void lines(page *p, const char *label, const char *text, size_t stride, uint32_t n)
 {
     p->label = label;
-    for (uint32_t i = 0; i < n; i++) paragraph(p, text + i * stride, 2);
+    for (uint32_t i = 0; i < n; i++) paragraph(p, text + i * stride, n > 1 ? 2 : 0);
 }
 
 static void processes(page *p)

@@ -83,7 +83,7 @@ static void make_growth(plim_watch_report *r)
 {
     *r = (plim_watch_report){.event = PLIM_WATCH_REFUSED, .cause = PLIM_WATCH_GROWTH, .seconds = 9.81, .pid = 4242, .budget = GIB, .asked = 8000000,
                              .refusals = 1, .processes = 1, .resident = 793 * MIB, .live = 1011 * MIB, .recorded = 755 * MIB, .peak = 793 * MIB,
-                             .peak_as_is = 793 * MIB, .held_others = 3 * MIB};
+                             .peak_as_is = 793 * MIB, .held_others = 30 * MIB};
     SAY(r->verdict, "out of memory - the line that failed is not the cause");
     SAY(r->call, "malloc");
     SAY(r->thread, "MainThread");
@@ -220,7 +220,7 @@ static void growth_elsewhere(void **state)
                 "a = np.random.rand(1000, 1000)\n"
                 "         kept alive by `history` (list, 98 x float64[1000,1000], 748 MiB), module globals\n"
                 "         8.0 MiB of 256 MiB requested (1% of resident)   2 blocks   libopenblas.so.0 blas_memory_alloc()  OpenBLAS work buffers\n"
-                "         5.0 MiB requested in other places\n"
+                "         32 MiB requested in other places\n"
                 "LAST     +405 MiB in the last 5 s at t_leak.py:5 step()\n"
                 "WHY      steady growth: 99 allocated, 0 freed, +7.63 MiB each call of step(), +81 MiB/s, no flattening\n"
                 "FIX      1. drop or bound `history` (e.g. collections.deque(maxlen=k))  peak 793 MiB -> 53 MiB   fits\n"
@@ -243,16 +243,16 @@ static void on_a_narrow_terminal(void **state)
                 "           module globals\n"
                 "         8.0 MiB of 256 MiB requested (1% of resident)   2 blocks\n"
                 "         libopenblas.so.0 blas_memory_alloc()  OpenBLAS work buffers\n"
-                "         5.0 MiB requested in other places\n"
+                "         32 MiB requested in other places\n"
                 "LAST     +405 MiB in the last 5 s at t_leak.py:5 step()\n"
                 "WHY      steady growth: 99 allocated, 0 freed, +7.63 MiB each call of step(),\n"
-                "           +81 MiB/s, no flattening\n"
+                "         +81 MiB/s, no flattening\n"
                 "FIX      1. drop or bound `history` (e.g.          peak 793 MiB -> 53 MiB   fits\n"
                 "            collections.deque(maxlen=k))\n"
                 "         2. keep float32; delays the failure,      peak 793 MiB -> 415 MiB  fits\n"
                 "            does not cure it\n"
                 "COVERAGE recorded blocks explain 96% of 793 MiB resident; the rest: 21 MiB of\n"
-                "           libraries, 9 MiB of blocks below 256 KiB\n"
+                "         libraries, 9 MiB of blocks below 256 KiB\n"
                 "NOTE     1 stack was not unwound: it would have cost too much\n");
 }
 
