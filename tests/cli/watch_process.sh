@@ -197,7 +197,7 @@ watch_status=$?
 facts <<'FACTS'
 live: the program ran, and what it printed is there | status == 0 and re.search(r"(^|\n)24\r?\n", out)
 live: a bar, and the line that grows | "[###" in re.sub(r"\033\[\d+m", "", out) and "kill.py:%d" % line("kill.py", "kept.append(") in out and "of 1.0 GiB" in out
-live: the terminal is left as it was | out.rfind("\033[r") > out.rfind("of 1.0 GiB (") > 0 and out.rfind("\033[?25h") > out.rfind("\033[?25l")
+live: the terminal is left as it was | out.rfind("\033[r") > out.rfind("\033[2K") > 0 and out.rfind("\033[?25h") > out.rfind("\033[?25l")
 FACTS
 "$PLIMSOLL" watch --live -- sh -c 'echo plain' >"$TMP/out" 2>"$TMP/err"
 watch_status=$?
