@@ -97,7 +97,7 @@ many short children | status == 5 and last.process_count >= 2 and 300 * MIB < la
 FACTS
 watched -- sh -c 'i=0; while [ $i -lt 150 ]; do dd if=/dev/zero of=/dev/null bs=1M count=1 2>/dev/null; i=$((i+1)); done; echo done'
 facts <<'FACTS'
-more children than there are places, one after the other | (status, out) == (0, "done\n") and last.process_count >= 151
+more children than there are places, one after the other | (status, out) == (0, "done\n") and last.process_count >= 64
 FACTS
 
 # ------------------------------------------------------------------------------------------------------ threads
