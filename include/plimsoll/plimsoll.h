@@ -752,7 +752,7 @@ typedef struct plim_watch_report {
     plim_watch_event event;
     plim_watch_cause cause;
     double seconds;    /**< since the start */
-    char verdict[320]; /**< one line */
+    char verdict[400]; /**< one line */
     int32_t pid;
     uint64_t budget;   /**< 0: none */
     int32_t wait_status; /**< of KILLED and ENDED, as wait(2) gives it */

@@ -113,8 +113,8 @@ char *plim__watch_function(char *buf, size_t size, const plim_watch_frame *f)
 {
     plim__screen_clean(buf, size, f->function);
     const size_t n = strlen(buf);
-    /* Names of native code may have their parameters already; <module> and <lambda> are no names. */
-    if (n > 0 && buf[n - 1] != '>' && !strchr(buf, '(')) plim__screen_add(buf, size, "()");
+    /* Names of native code may have their parameters already; <module> and <lambda> are no names, nor is an address. */
+    if (n > 0 && buf[0] != '+' && buf[n - 1] != '>' && !strchr(buf, '(')) plim__screen_add(buf, size, "()");
     return buf;
 }
 

@@ -1,11 +1,12 @@
-/* Control groups, versions 1 and 2. A hierarchy's mount is found in this process's own /proc/self/mountinfo, because it is this process that reads the files; the group in
- * /proc/PID/cgroup, which the kernel writes as its reader sees the tree. Where the group's path is not below the mount's root (a container that sees only
- * its own part of the tree), the mount point is the group.
+/* Control groups, versions 1 and 2. A hierarchy's mount is found in this process's own /proc/self/mountinfo, because it is this process that
+ * reads the files; the group in /proc/PID/cgroup, which the kernel writes as its reader sees the tree. Where the group's path is not below the
+ * mount's root (a container that sees only its own part of the tree), the mount point is the group.
  *
  *   v1    memory.limit_in_bytes against memory.usage_in_bytes less total_inactive_file
  *   v2    memory.max or memory.high, the lower, against memory.current less inactive_file
  *
- * Inactive file pages are taken off what is used: the kernel gives them up before it refuses or kills. Nothing is allocated; safe from any thread. */
+ * Inactive file pages are taken off what is used: the kernel gives them up before it refuses or kills. Nothing is allocated; safe from any
+ * thread. */
 #include "os/cgroup.h"
 
 #include "os/proc_text.h"

@@ -282,11 +282,30 @@ static bool is_used(const plim_watch_site *asking, const char *name)
     return false;
 }
 
+/* Nobody asked for anything: who holds most, and what it would be without. */
+static void holder_alone(plim__supervisor *s, plim_watch_report *r, uint64_t limit)
+{
+    texts t;
+    for (uint32_t i = 0; i < r->n_held && i < 2; i++) {
+        const plim_watch_site *row = &r->held[i];
+        char line[160];
+        if (row->resident * 10 < r->resident) break;
+        line_of(row, line, sizeof line);
+        plim__why_add(r, "%s of the %s resident: %s blocks of up to %s, asked for at %s", size_text(&t, 0, row->resident), size_text(&t, 1, r->resident), count_text(&t, 2, row->blocks),
+                      size_text(&t, 3, row->block_bytes), line);
+        if (row->name.name[0]) plim__fix_add(r, peak_if(s, r, row, false, 0, 0), limit, "without `%s`", row->name.name);
+    }
+}
+
 static void diagnose_holder(plim__supervisor *s, plim_watch_report *r, uint64_t limit)
 {
     texts t;
     const plim_watch_site *top = r->n_held ? &r->held[0] : NULL;
     r->cause = PLIM_WATCH_HOLDER;
+    if (!r->asked) {
+        holder_alone(s, r, limit);
+        return;
+    }
     const bool elsewhere = top && !same_line(top, &r->asking);
     snprintf(r->verdict, sizeof r->verdict, elsewhere ? "out of memory - most of it is held by other lines than the one that failed" : "out of memory - the budget is used up");
     uint64_t others = 0;
@@ -299,7 +318,7 @@ static void diagnose_holder(plim__supervisor *s, plim_watch_report *r, uint64_t 
             plim__fix_add(r, peak_if(s, r, row, false, 0, r->asked), limit, "if `%s` is no longer needed here: del %s before this line", row->name.name, row->name.name);
     }
     plim__fix_add(r, 0, 0, "a smaller batch, or pieces of it one after the other (the part of these lines that scales with it is not known)");
-    if (r->asked) plim__fix_add(r, 0, 0, "a budget of %s lets this request pass", size_text(&t, 4, r->resident + r->asked));
+    plim__fix_add(r, 0, 0, "a budget of %s lets this request pass", size_text(&t, 4, r->resident + r->asked));
 }
 
 void plim__diagnose_held(plim__supervisor *s, plim_watch_report *r, uint64_t limit)
@@ -391,13 +410,16 @@ static void diagnose_maps(plim_watch_report *r, const plim_watch_limit *limit)
     plim__fix_add(r, 0, 0, "MALLOC_MMAP_THRESHOLD_=33554432 in the environment: smaller blocks then share mappings");
 }
 
-static void diagnose_overcommit(plim_watch_report *r, const plim_watch_limit *limit)
+static void diagnose_overcommit(plim_watch_report *r, const plim__refusal *l, const plim_watch_limit *limit)
 {
     texts t;
     snprintf(r->verdict, sizeof r->verdict, "allocation refused by the kernel's overcommit rule: %s at once", size_text(&t, 0, r->asked));
-    snprintf(r->refused, sizeof r->refused, "by vm.overcommit_memory (%s): %s in one piece, and the limit is %s", limit->source, size_text(&t, 0, r->asked), size_text(&t, 1, limit->limit));
-    plim__why_add(r, "%s in one piece exceeds %s (RAM and swap, or the commit limit less what is promised)", size_text(&t, 0, r->asked),
-            size_text(&t, 1, limit->limit > limit->used ? limit->limit - limit->used : limit->limit));
+    snprintf(r->refused, sizeof r->refused, "by the kernel's overcommit rule: %s, %s; %s of RAM is free", size_text(&t, 0, limit->limit), limit->source, size_text(&t, 1, l->ram_free));
+    if (limit->used)
+        plim__why_add(r, "%s promised already + %s = %s, and the limit is %s", size_text(&t, 0, limit->used), size_text(&t, 1, r->asked),
+                      size_text(&t, 2, limit->used + r->asked), size_text(&t, 3, limit->limit));
+    else
+        plim__why_add(r, "%s in one piece exceeds %s", size_text(&t, 0, r->asked), size_text(&t, 1, limit->limit));
     plim__fix_add(r, 0, 0, "make it in pieces, or keep it in a file (np.memmap): plimsoll size says what fits");
 }
 
@@ -445,7 +467,7 @@ static void diagnose_system(plim__supervisor *s, plim_watch_report *r, const pli
     if (l->cause == PLIM_WATCH_MAPS)
         diagnose_maps(r, limit);
     else if (l->cause == PLIM_WATCH_OVERCOMMIT)
-        diagnose_overcommit(r, limit);
+        diagnose_overcommit(r, l, limit);
     else if (!strcmp(limit->name, "address space"))
         diagnose_hole(r, limit);
     else

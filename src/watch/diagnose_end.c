@@ -51,11 +51,12 @@ static void diagnose_ended(const plim__supervisor *s, plim_watch_report *r)
     if (s->refusals) snprintf(more, sizeof more, "; %llu request%s refused", (unsigned long long)s->refusals, s->refusals == 1 ? " was" : "s were");
     if (!is_recorded(s))
         snprintf(more, sizeof more, "; followed through /proc alone%s%s", s->not_preloadable[0] ? ": " : "", s->not_preloadable);
+    const double percent = limit ? 100.0 * (double)r->peak / (double)limit : 0;
     if (limit)
-        snprintf(r->verdict, sizeof r->verdict, "peak %s of %s (%.0f%% of %s)%s%.80s%s%s", bytes_text(&a, r->peak), bytes_text(&b, limit), 100.0 * (double)r->peak / (double)limit, name,
+        snprintf(r->verdict, sizeof r->verdict, "peak %s of %s (%.*f%% of %s)%s%.120s%s%s", bytes_text(&a, r->peak), bytes_text(&b, limit), percent < 10 ? 1 : 0, percent, name,
                  r->peak_at[0] ? " at " : "", r->peak_at, kept, more);
     else
-        snprintf(r->verdict, sizeof r->verdict, "peak %s%s%.80s%s%s", bytes_text(&a, r->peak), r->peak_at[0] ? " at " : "", r->peak_at, kept, more);
+        snprintf(r->verdict, sizeof r->verdict, "peak %s%s%.120s%s%s", bytes_text(&a, r->peak), r->peak_at[0] ? " at " : "", r->peak_at, kept, more);
 }
 
 static void diagnose_killed(plim__supervisor *s, plim_watch_report *r, const plim__killed *killed)
@@ -100,6 +101,6 @@ void plim__diagnose_over(plim__supervisor *s, plim_watch_report *r)
 {
     char a[32], b[32];
     plim__diagnose_held(s, r, r->budget);
-    snprintf(r->verdict, sizeof r->verdict, "over the budget: %s resident of %s, by requests too small to refuse", bytes_text(&a, r->resident), bytes_text(&b, r->budget));
-    snprintf(r->refused, sizeof r->refused, "by nobody: what is refused are requests of 256 KiB and more");
+    snprintf(r->verdict, sizeof r->verdict, "over the budget: %s resident of %s", bytes_text(&a, r->resident), bytes_text(&b, r->budget));
+    snprintf(r->refused, sizeof r->refused, "nothing was refused: requests below 256 KiB are not seen, and blocks that were touched long after they were asked for are not charged");
 }

@@ -211,7 +211,7 @@ static void held_fill(plim__supervisor *s, plim_watch_report *r)
         for (uint32_t i = 0; i < n; i++) {
             plim_watch_site one;
             plim__moment_site(s, top[i], &one);
-            one.growth = growth[top[i]].per_second;
+            one.growth = growth[top[i]].per_second * s->timeline.stack[top[i]].resident;
             one.steady = growth[top[i]].steady;
             uint32_t at = 0;
             while (at < rows && !row_same(&row[at], &one)) at++;
@@ -313,7 +313,7 @@ static void processes_fill(plim__supervisor *s, plim_watch_report *r)
         if (!w->ended || w->pid == s->child) {
             r->recorded += w->recorded;
         }
-        if (r->n_processes == PLIM_WATCH_PROCESSES) continue;
+        if (r->n_processes == PLIM_WATCH_PROCESSES || w->replaced) continue;
         plim_watch_process *p = &r->process[r->n_processes++];
         *p = (plim_watch_process){.pid = w->pid, .parent = w->parent, .attached = w->slot != NULL, .ended = w->ended, .resident = w->resident,
                                   .resident_peak = w->resident_peak, .recorded = w->recorded};
@@ -359,7 +359,8 @@ static void growing_fill(plim_watch_report *r)
     const plim_watch_site *most = NULL;
     for (uint32_t i = 0; i < r->n_held; i++)
         if (!most || r->held[i].growth > most->growth) most = &r->held[i];
-    if (!most || most->growth < (double)MIB) return;
+    /* What a start brings in is no news: only what is a part of the whole. */
+    if (!most || most->growth < (double)MIB || most->resident * 20 < r->resident || most->bytes < 16 * MIB) return;
     char line[160], a[32];
     plim__place_line(most->frame, most->n_frames, most->label, line, sizeof line);
     snprintf(r->growing, sizeof r->growing, "+%s/s at %s", plim_bytes_format(a, sizeof a, (uint64_t)most->growth), line);

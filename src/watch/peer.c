@@ -1,5 +1,6 @@
-/* Another process, seen through process_vm_readv and /proc. Whoever may trace it may read it: its parent, as a rule. It is never stopped, so what is read may
- * change between two reads. Nothing is kept between calls, and nothing is allocated except while the tree is walked. Safe from any thread. */
+/* Another process, seen through process_vm_readv and /proc. Whoever may trace it may read it: its parent, as a rule. It is never stopped, so
+ * what is read may change between two reads. Nothing is kept between calls, and nothing is allocated except while the tree is walked. Safe from
+ * any thread. */
 #include "watch/peer.h"
 
 #include "core/alloc.h"

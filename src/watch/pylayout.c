@@ -1,5 +1,5 @@
-/* CPython's structures, version by version. The numbers were computed from the headers of each version (offsetof) and are checked in every process before they
- * are believed. All of a minor version's releases share one row: structures do not change once a version is out. */
+/* CPython's structures, version by version. The numbers were computed from the headers of each version (offsetof) and are checked in every
+ * process before they are believed. All of a minor version's releases share one row: structures do not change once a version is out. */
 #include "watch/pylayout.h"
 
 #include <stddef.h>
@@ -33,8 +33,8 @@ const plim__pylayout *plim__pylayout_of(uint32_t version)
     return NULL;
 }
 
-/* Where 3.13 has its own table's entries, in words: the cookie, the version, whether threads run free, then one group of offsets after another. A later
- * version may order the groups otherwise, so only the version that was looked at is read this way. */
+/* Where 3.13 has its own table's entries, in words: the cookie, the version, whether threads run free, then one group of offsets after another. A
+ * later version may order the groups otherwise, so only the version that was looked at is read this way. */
 enum {
     WORD_COOKIE = 0,
     WORD_VERSION = 1,

@@ -1,5 +1,6 @@
-/* Where CPython keeps what a stack walk needs, version by version: byte offsets in its structures. The recording library and the supervisor share this table.
- * Versions from 3.13 on describe themselves (_PyRuntime begins with "xdebugpy" and a table of offsets); that table is used where it is there. */
+/* Where CPython keeps what a stack walk needs, version by version: byte offsets in its structures. The recording library and the supervisor share
+ * this table. 3.13 describes itself (_PyRuntime begins with "xdebugpy" and a table of offsets): that table is used where it is there. Later
+ * versions are not known here: the order of their tables may be another. */
 #ifndef PLIM_WATCH_PYLAYOUT_H
 #define PLIM_WATCH_PYLAYOUT_H
 

@@ -4,18 +4,18 @@
  *   a slot, one for each process          plim__rec_process: counters, the ask, stacks (sites), code names, live blocks, a ring of events
  *
  * The file is sparse: what nobody writes costs nothing. A watched process opens /proc/<supervisor>/fd/<n>, whose path the environment carries
- * (PLIM__REC_ENV), claims a free slot, maps the header and that slot, and closes the descriptor. The supervisor's own child does so when it starts; others, and
- * children made by fork, with their first large request, for slots are few and shells are many. It only writes facts: numbers, addresses, bytes of names copied
- * as they are. Whatever reads /proc, resolves a symbol or makes a sentence is the supervisor's.
+ * (PLIM__REC_ENV), claims a free slot, maps the header and that slot, and closes the descriptor. The supervisor's own child does so when it starts;
+ * others, and children made by fork, with their first large request, for slots are few and shells are many. It only writes facts: numbers,
+ * addresses, bytes of names copied as they are. Whatever reads /proc, resolves a symbol or makes a sentence is the supervisor's.
  *
  * Who writes what
  *   header.slot[i]      claimed by a process (compare and swap from 0 to its pid), given back by the supervisor, its memory zero
  *   header.budget...    by the supervisor; processes read them before a large request
  *   everything in slot  by its process; but ask.answer and ask.answered by the supervisor
  *
- * Reading while it is being written: blocks lie in shards, each with a version that is odd while the shard changes (a reader copies and compares; after the
- * death of the process whatever is there is taken). Sites and codes are written once, `ready` last; their counters are atomic. An event is good when
- * its `seq` is its place in the stream plus one.
+ * Reading while it is being written: blocks lie in shards, each with a version that is odd while the shard changes (a reader copies and compares;
+ * after the death of the process whatever is there is taken). Sites and codes are written once, `ready` last; their counters are atomic. An event
+ * is good when its `seq` is its place in the stream plus one.
  *
  * Nothing here may grow with the program: when a table is full the facts that no longer fit are counted in `lost_*` and the report says so. */
 #ifndef PLIM_WATCH_RECORD_H
@@ -207,7 +207,8 @@ typedef struct plim__rec_header {
 
     /* The budget. A process that wants `n` more bytes goes on without asking when
      *     resident + (its live_bytes - settled) + n <= budget        (the difference counts as 0 when it is negative)
-     * and asks otherwise. For a block that is to grow n is the difference to its recorded size. `settled` are the bytes of its live blocks that are in `resident` already or were not touched for long. */
+     * and asks otherwise. For a block that is to grow n is the difference to its recorded size. `settled` are the
+     * bytes of its live blocks that are in `resident` already or were not touched for long. */
     uint64_t budget; /* 0: none; nothing is asked */
     _Atomic uint64_t resident; /* of all watched processes together, at the last look */
     _Atomic uint64_t settled[PLIM__REC_SLOTS];

@@ -5,10 +5,12 @@
  *   address space    the largest hole between two mappings
  *   RLIMIT_AS        VmSize and the request against /proc/PID/limits
  *   RLIMIT_DATA      VmData and the request
- *   overcommit       vm.overcommit_memory 0: the request alone against RAM and swap; 2: Committed_AS and the request against CommitLimit less what is reserved
+ *   overcommit       vm.overcommit_memory 0: the request alone against RAM and swap;
+ *                    2: Committed_AS and the request against CommitLimit less what is reserved
  *   cgroup, RAM      refuse nothing
  *
- * Rows whose limit is PLIM_UNLIMITED say that there is none. "size" and "address space" are there only where they refuse. Nothing is allocated; safe from any thread. */
+ * Rows whose limit is PLIM_UNLIMITED say that there is none. "size" and "address space" are there only where they refuse. Nothing is allocated;
+ * safe from any thread. */
 #include "watch/refuser.h"
 
 #include "core/size.h"
@@ -110,7 +112,8 @@ static void maps_add(plim__refusal *out, const facts *f)
     uint64_t most;
     if (!f->maps_known || !plim__number_read(f->os, "/proc/sys/vm", "max_map_count", &most)) return;
     row_add(out, "max_map_count", "/proc/sys/vm/max_map_count", most, out->maps);
-    /* Some calls may still go one above the limit and others, which would split a mapping, are refused one below; and the C library tries more than one. */
+    /* Some calls may still go one above the limit and others, which would split a mapping, are refused one below; and the C library tries more
+     * than one. */
     if (exceeds(out->maps, 2, most)) refuse(out, PLIM_WATCH_MAPS);
 }
 

@@ -24,6 +24,7 @@ typedef struct plim__watched {
     plim__reader reader;           /* valid with a slot */
     char program[32];
     bool ended;
+    bool replaced;                 /* by another program in the same process: not said */
     uint64_t resident, resident_peak; /* at the last look, and the most */
     uint64_t share;                   /* its share where pages are shared (peer.h); 0: not looked at */
     uint64_t recorded;                /* resident bytes of its recorded blocks at the last look */

@@ -1,8 +1,9 @@
 /* Mangled C++ names (the Itanium ABI's grammar, also of gcc and clang on Linux) as people write them, without parameters and template arguments.
  *
- * A recursive descent over the grammar. What is left out of the result is still parsed, "quietly": it makes no text, but it takes its places in the table of
- * substitutions, to which later parts refer by number. Texts lie in one arena and are spans of it. Depth, arena and table are bounded; input that is garbage, too
- * deep or too long gives as much of its name as was understood, or the input itself. Nothing is allocated; safe from any thread. */
+ * A recursive descent over the grammar. What is left out of the result is still parsed, "quietly": it makes no text, but it takes its places in
+ * the table of substitutions, to which later parts refer by number. Texts lie in one arena and are spans of it. Depth, arena and table are
+ * bounded; input that is garbage, too deep or too long gives as much of its name as was understood, or the input itself. Nothing is allocated;
+ * safe from any thread. */
 #include "watch/symbols.h"
 
 #include <ctype.h>
@@ -224,7 +225,8 @@ typedef struct operation {
 } operation;
 
 static const operation operations[] = {
-    {"nw", 0, "operator new"}, {"na", 0, "operator new[]"}, {"dl", 1, "operator delete"}, {"da", 1, "operator delete[]"}, {"aw", 1, "operator co_await"},
+    {"nw", 0, "operator new"}, {"na", 0, "operator new[]"}, {"dl", 1, "operator delete"}, {"da", 1, "operator delete[]"},
+    {"aw", 1, "operator co_await"},
     {"ps", 1, "operator+"},    {"ng", 1, "operator-"},      {"ad", 1, "operator&"},       {"de", 1, "operator*"},         {"co", 1, "operator~"},
     {"pl", 2, "operator+"},    {"mi", 2, "operator-"},      {"ml", 2, "operator*"},       {"dv", 2, "operator/"},         {"rm", 2, "operator%"},
     {"an", 2, "operator&"},    {"or", 2, "operator|"},      {"eo", 2, "operator^"},       {"aS", 2, "operator="},         {"pL", 2, "operator+="},

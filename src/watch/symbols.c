@@ -1,11 +1,13 @@
 /* Names for addresses, from ELF files (64 bits, this machine's byte order).
  *
  *   learn   lines of /proc/PID/maps that are executable and of a file go into a list for that pid, sorted by address; paths are kept once
- *   find    addresses are sorted by file and by place in it; for each file one pass over its symbol tables, in which every symbol is looked up among the
- *           addresses: O(symbols * log addresses), and only a piece of the table is in memory at a time. Then the names of the symbols that won are read.
+ *   find    addresses are sorted by file and by place in it; for each file one pass over its symbol tables, in which every symbol is
+ *           looked up among the addresses: O(symbols * log addresses), and only a piece of the table is in memory at a time. Then the
+ *           names of the symbols that won are read.
  *
- * Files are read with pread and not mapped: one that is cut short meanwhile gives no names instead of a SIGBUS. All that they say is doubted: offsets and sizes are
- * bounded by the file, counts by what a file of its size can hold, and the work on a hostile table by WORK. Allocates by the C library; one thread at a time. */
+ * Files are read with pread and not mapped: one that is cut short meanwhile gives no names instead of a SIGBUS. All that they say is doubted:
+ * offsets and sizes are bounded by the file, counts by what a file of its size can hold, and the work on a hostile table by WORK. Allocates by
+ * the C library; one thread at a time. */
 #include "watch/symbols.h"
 
 #include "core/alloc.h"
@@ -153,8 +155,8 @@ static void line_learn(plim__symbols *s, process *p, const char *line)
     uint64_t major, minor, inode;
     char rights[8];
     int path = 0;
-    const int got = sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %" SCNx64 ":%" SCNx64 " %" SCNu64 " %n", &m.start, &m.end, rights, &m.offset, &major,
-                           &minor, &inode, &path);
+    const int got = sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %" SCNx64 ":%" SCNx64 " %" SCNu64 " %n", &m.start, &m.end, rights,
+                           &m.offset, &major, &minor, &inode, &path);
     if (got < 7 || !path || line[path] != '/' || rights[2] != 'x' || m.end <= m.start) return;
     static const char deleted[] = " (deleted)";
     const size_t n = strlen(line + path), tail = sizeof deleted - 1;
@@ -263,7 +265,8 @@ static bool elf_open(elf_file *f, int pid, const char *path)
     char rooted[PATH_MAX + 64];
     struct stat st;
     *f = (elf_file){.fd = -1};
-    if ((size_t)snprintf(rooted, sizeof rooted, "/proc/%d/root%s", pid, path) < sizeof rooted) f->fd = open(rooted, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int n = snprintf(rooted, sizeof rooted, "/proc/%d/root%s", pid, path);
+    if (n > 0 && (size_t)n < sizeof rooted) f->fd = open(rooted, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (f->fd < 0) f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (f->fd < 0) return false;
     if (fstat(f->fd, &st) == 0 && S_ISREG(st.st_mode)) {
@@ -285,7 +288,8 @@ static bool offset_to_address(const elf_file *f, uint64_t offset, uint64_t *out)
     return false;
 }
 
-/* What to take off an address of the process to get the file's, from where its code is mapped. A mapping begins with a page, its segment maybe within it. */
+/* What to take off an address of the process to get the file's, from where its code is mapped. A mapping begins with a page, its segment maybe
+ * within it. */
 static bool bias_find(const elf_file *f, const mapping *m, uint64_t *out)
 {
     for (uint32_t i = 0; i < f->loads; i++) {
@@ -483,7 +487,8 @@ void plim__symbols_find(plim__symbols *s, int pid, plim__symbol *symbol, uint32_
     plim__free(&s->alloc, at);
 }
 
-/* A file's variables lie above its code, below the next file: so the nearest code below is the file's own, and its distance in memory is that in the tables. */
+/* A file's variables lie above its code, below the next file: so the nearest code below is the file's own, and its distance in memory is that in
+ * the tables. */
 void plim__symbols_find_data(plim__symbols *s, int pid, uint64_t address, plim__symbol *out)
 {
     *out = (plim__symbol){.pc = address};

@@ -8,20 +8,23 @@
 typedef struct maker {
     const char *name;    /* the function, after its last dot */
     const char *instead; /* with %s for the shape and the type */
+    uint32_t plain_max;  /* so many arguments without a name say nothing about the type */
 } maker;
 
+enum { ANY_NUMBER = 64 };
+
 static const maker makers[] = {
-    {"rand", "np.random.default_rng().random((%s), dtype=np.%s)"},
-    {"random_sample", "np.random.default_rng().random((%s), dtype=np.%s)"},
-    {"random", "np.random.default_rng().random((%s), dtype=np.%s)"},
-    {"randn", "np.random.default_rng().standard_normal((%s), dtype=np.%s)"},
-    {"standard_normal", "np.random.default_rng().standard_normal((%s), dtype=np.%s)"},
-    {"zeros", "np.zeros((%s), dtype=np.%s)"},
-    {"ones", "np.ones((%s), dtype=np.%s)"},
-    {"empty", "np.empty((%s), dtype=np.%s)"},
-    {"linspace", NULL},
-    {"eye", NULL},
-    {"identity", NULL},
+    {"rand", "np.random.default_rng().random((%s), dtype=np.%s)", ANY_NUMBER},
+    {"random_sample", "np.random.default_rng().random((%s), dtype=np.%s)", 1},
+    {"random", "np.random.default_rng().random((%s), dtype=np.%s)", 1},
+    {"randn", "np.random.default_rng().standard_normal((%s), dtype=np.%s)", ANY_NUMBER},
+    {"standard_normal", "np.random.default_rng().standard_normal((%s), dtype=np.%s)", 1},
+    {"zeros", "np.zeros((%s), dtype=np.%s)", 1},
+    {"ones", "np.ones((%s), dtype=np.%s)", 1},
+    {"empty", "np.empty((%s), dtype=np.%s)", 1},
+    {"linspace", NULL, 3},
+    {"eye", NULL, 3},
+    {"identity", NULL, 1},
 };
 
 static bool is_word(char c)
@@ -39,6 +42,19 @@ static const char *bracket_end(const char *open)
             if (--depth == 0) return p;
     }
     return NULL;
+}
+
+/* How many arguments the bracket that opens at `open` has. */
+static uint32_t arguments_count(const char *open, const char *end)
+{
+    int depth = 0;
+    uint32_t n = 1;
+    for (const char *p = open; p < end; p++) {
+        if (*p == '(' || *p == '[') depth++;
+        if (*p == ')' || *p == ']') depth--;
+        n += *p == ',' && depth == 1;
+    }
+    return n;
 }
 
 /* Whole numbers with commas, in brackets of their own or not: "3075200, 512", "(1_000, 1_000)". A product that fits no 64 bits is 0: no request agrees with it. */
@@ -98,7 +114,7 @@ static bool call_read(plim__upcast *out, const maker *m, const char *line, const
     const char *end = bracket_end(open);
     if (!end || strstr(out->maker, "torch") || !strchr(out->maker, '.')) return false;
     const char *dtype = strstr(open, "dtype");
-    if ((dtype && dtype < end) || bytes % 8) return false;
+    if ((dtype && dtype < end) || bytes % 8 || arguments_count(open, end) > m->plain_max) return false;
     uint64_t product = 0;
     if (!shape_read(out, open + 1, end, &product)) {
         out->shape[0] = 0;

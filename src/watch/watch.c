@@ -117,8 +117,9 @@ static void slot_attach(plim__supervisor *s, uint32_t i, int pid)
     plim__watched *w = process_find(s, pid);
     if (w && w->slot) { /* it has executed another program: what it had is gone */
         plim__timeline_end(&s->timeline, &w->reader, (uint32_t)(plim__watch_now(s) * 1e3), NULL);
-        w->ended = true;
+        w->ended = w->replaced = true;
         w->resident = 0;
+        s->processes_in_all--;
         w = NULL;
     }
     if (!w) w = process_add(s, pid, slot->parent);

@@ -1,5 +1,5 @@
-/* The program that tests/unit/preload.c watches: preload-subject MODE. It asks for memory in known ways, and exits 0 when every call did what it should.
- * It is a plain program in every kind of build: no library of ours, no sanitizer. */
+/* The program that tests/unit/preload.c watches: preload-subject MODE. It asks for memory in known ways, and exits 0 when every call did what it
+ * should. It is a plain program in every kind of build: no library of ours, no sanitizer. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
@@ -177,6 +177,9 @@ static int huge(void)
     NEED(!kept(malloc(wide)) && errno == ENOMEM);
     errno = 0;
     NEED(!kept(calloc(over, 4)) && errno == ENOMEM);
+    char *r = kept(malloc(MIB));
+    strcpy(r, "kept");
+    NEED(!kept(realloc(r, wide)) && errno == ENOMEM && !strcmp(r, "kept"));
     NEED(mmap(NULL, (size_t)1 << 50, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED && errno == ENOMEM);
     return 0;
 }
@@ -190,6 +193,13 @@ static int everything(void)
     for (int i = 0; i < 4; i++) NEED(!pthread_create(&t[i], NULL, churn, (void *)(uintptr_t)(i + 1)));
     atomic_store(&stop, 1);
     for (int i = 0; i < 4; i++) NEED(!pthread_join(t[i], NULL));
+    return 0;
+}
+
+/* By a name without a path, which only the RUNPATH of this program can find. */
+static int found(const char *library)
+{
+    NEED(dlopen(library, RTLD_NOW));
     return 0;
 }
 
@@ -211,5 +221,6 @@ int main(int argc, char **argv)
     if (!strcmp(mode, "huge")) return huge();
     if (!strcmp(mode, "everything")) return everything();
     if (!strcmp(mode, "deep")) return deep();
+    if (!strcmp(mode, "found")) return argc > 2 ? found(argv[2]) : 2;
     return 2;
 }

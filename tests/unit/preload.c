@@ -1,5 +1,5 @@
-/* The recording library in programs of all kinds: the test plays the supervisor (the shared memory, the answers) and compares what was recorded with what the program
- * is known to have done. */
+/* The recording library in programs of all kinds: the test plays the supervisor (the shared memory, the answers) and compares what was recorded
+ * with what the program is known to have done. */
 #include "unit.h"
 
 #include "watch/record.h"
@@ -26,10 +26,12 @@ typedef struct rig {
     int fd;
     uint64_t bytes;
     plim__rec_header *header;
-    plim__rec_answer answer;        /* to every MAY_I */
-    plim__rec_ask last;             /* a copy of the last question */
-    uint32_t asked[3], trimmed;     /* how many of each kind */
-    char output[4096];              /* of the program */
+    plim__rec_answer answer;    /* to every MAY_I */
+    bool silent;                /* nothing is answered */
+    plim__rec_ask last;         /* a copy of the last question */
+    uint32_t asked[3], trimmed; /* how many of each kind */
+    uint32_t gil_held;          /* and how many from a thread that held the interpreter's lock */
+    char output[4096];          /* of the program */
 } rig;
 
 static char build[4096];
@@ -87,10 +89,11 @@ static void answer_all(rig *r)
         if (!atomic_load(&r->header->slot[i])) continue;
         plim__rec_ask *ask = &p->ask;
         const uint32_t asked = atomic_load(&ask->asked);
-        if (asked == atomic_load(&ask->answered)) continue;
+        if (asked == atomic_load(&ask->answered) || r->silent) continue;
         memcpy(&r->last, ask, sizeof *ask);
         r->asked[ask->kind]++;
         r->trimmed += ask->trimmed;
+        r->gil_held += ask->gil_held;
         ask->answer = ask->kind == PLIM__REC_MAY_I ? r->answer : PLIM__REC_GO_ON;
         if (ask->answer == PLIM__REC_TRIM && ask->trimmed) ask->answer = PLIM__REC_REFUSE;
         atomic_store(&ask->answered, asked);
@@ -424,11 +427,42 @@ static void the_system_refuses(void **state)
         rig r;
         rig_new(&r, budget ? 64 * MIB : 0);
         assert_int_equal(run_subject(&r, (program){.fail = NULL}, "huge", NULL, NULL), 0);
-        assert_int_equal(r.asked[PLIM__REC_FAILED], 4);
+        assert_int_equal(r.asked[PLIM__REC_FAILED], 5);
         assert_int_equal(r.last.error, ENOMEM);
         assert_int_equal(r.last.call, PLIM__REC_MMAP);
         assert_true(r.last.bytes == UINT64_C(1) << 50 && r.last.thread > 0);
-        assert_int_equal(only_slot(&r)->live_blocks, 0);
+        const plim__rec_process *p = only_slot(&r);
+        assert_int_equal(p->live_blocks, 1); /* what realloc could not grow */
+        assert_int_equal(live_of(p, MIB, PLIM__REC_MALLOC), 1);
+        rig_free(&r);
+    }
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Nobody is there, or nobody answers: the program goes on, and asks no more. */
+static void no_supervisor(void **state)
+{
+    (void)state;
+    for (int gone = 0; gone < 2; gone++) {
+        rig r;
+        rig_new(&r, 2 * MIB);
+        r.silent = true;
+        const pid_t child = fork();
+        if (!child) _exit(0);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+        if (gone) r.header->supervisor = child;
+        const double before = seconds();
+        assert_int_equal(run_subject(&r, (program){.fail = NULL}, "calls", NULL, NULL), 0);
+        const double took = seconds() - before;
+        calls_check(only_slot(&r));
+        assert_int_equal(slot(&r, 0)->ask.asked, 1);
+        assert_true(gone ? took < 4 : took >= 5);
         rig_free(&r);
     }
 }
@@ -449,6 +483,19 @@ static const char script[] = "import os, threading\n"                         /*
                              "t = threading.Thread(target=na\xc3\xafve, args=(3 << 20,))\n" /* 12 */
                              "t.start()\n"                                    /* 13 */
                              "t.join()\n"                                     /* 14 */
+                             "try:\n"                                         /* 15 */
+                             "    bytearray(1 << 50)\n"                       /* 16 */
+                             "except MemoryError:\n"                          /* 17 */
+                             "    pass\n"                                     /* 18 */
+                             "try:\n"                                         /* 19 */
+                             "    import ctypes\n"                            /* 20 */
+                             "    get = ctypes.CDLL(None).malloc\n"           /* 21 */
+                             "    def free_of_lock():\n"                      /* 22 */
+                             "        get(ctypes.c_size_t(7 << 20))\n"        /* 23: the call is made with the interpreter's lock released */
+                             "        get(ctypes.c_size_t(1 << 50))\n"        /* 24 */
+                             "    free_of_lock()\n"                           /* 25 */
+                             "except ImportError:\n"                          /* 26 */
+                             "    print('no ctypes', flush=True)\n"           /* 27 */
                              "os._exit(0)\n"; /* nothing is freed */
 
 static const plim__rec_site *site_of(const plim__rec_process *p, uint64_t bytes, uint64_t blocks)
@@ -485,7 +532,7 @@ static void python_lines(const char *interpreter, const char *file)
     assert_int_equal(status, 0);
     const plim__rec_process *me = slot(&r, 0);
     check_slot(me);
-    assert_true(me->flags & PLIM__REC_PYTHON_FOUND);
+    assert_true(me->flags & PLIM__REC_PYTHON_FOUND && me->flags & PLIM__REC_GLIBC);
     assert_int_equal(me->lost_codes, 0);
     if (me->python_version >> 16 < 0x0308) {
         assert_true(me->flags & PLIM__REC_PYTHON_MISMATCH && !(me->flags & PLIM__REC_PYTHON_WALKED));
@@ -504,6 +551,17 @@ static void python_lines(const char *interpreter, const char *file)
     frame_is(me, s, 1, "outer", 7, file);
     frame_is(me, s, 2, "na\xc3\xafve", 9, file);
     assert_true(s->n_python > 3);
+    const bool no_ctypes = strstr(r.output, "no ctypes");
+    if (!no_ctypes) {
+        s = site_of(me, 7 * MIB, 1);
+        frame_is(me, s, 0, "free_of_lock", 23, file);
+        frame_is(me, s, 1, "<module>", 25, file);
+        assert_int_equal(s->n_python, 2);
+    }
+    assert_int_equal(r.asked[PLIM__REC_FAILED], no_ctypes ? 1 : 2);
+    assert_int_equal(r.gil_held, 1);
+    assert_true(r.last.thread_state && r.last.thread_state == me->python_thread_state);
+    frame_is(me, &me->site[r.last.site], 0, no_ctypes ? "<module>" : "free_of_lock", no_ctypes ? 16 : 24, file);
     print_message("%s %x: lines are right\n", interpreter, me->python_version);
     rig_free(&r);
 }
@@ -588,14 +646,42 @@ static void statically_linked(void **state)
     rig_free(&r);
 }
 
+/* The linker looks for a library where the RUNPATH of the caller of dlopen says, although we stand between. */
+static void libraries_are_found(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/plimsoll-runpath-XXXXXX", command[512], library[64], path[64], options[128];
+    assert_non_null(mkdtemp(folder));
+    snprintf(library, sizeof library, "%s/libplimsoll_found.so", folder);
+    snprintf(command, sizeof command, "echo 'int here;' | cc -shared -fPIC -x c -o %s - 2>/dev/null", library);
+    snprintf(options, sizeof options, "-Wl,--enable-new-dtags,-rpath,%s", folder);
+    const bool made = !system(command) && compiled(path, options);
+    if (made) {
+        rig r;
+        rig_new(&r, 0);
+        const program p = {.argv = {path, (char *)(uintptr_t) "found", (char *)(uintptr_t) "libplimsoll_found.so"}};
+        assert_int_equal(run(&r, &p), 0);
+        only_slot(&r);
+        rig_free(&r);
+        unlink(path);
+    }
+    unlink(library);
+    rmdir(folder);
+    if (!made) {
+        print_message("SKIPPED: no compiler\n");
+        skip();
+    }
+}
+
 int main(void)
 {
     build_find();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_call),      cmocka_unit_test(other_allocators), cmocka_unit_test(mappings),       cmocka_unit_test(threads),
         cmocka_unit_test(children),        cmocka_unit_test(attaching_fails),  cmocka_unit_test(no_room),        cmocka_unit_test(deep_binding),
-        cmocka_unit_test(budget_refuses),  cmocka_unit_test(budget_grants),    cmocka_unit_test(the_system_refuses), cmocka_unit_test(python),
-        cmocka_unit_test(under_a_sanitizer), cmocka_unit_test(statically_linked),
+        cmocka_unit_test(budget_refuses),  cmocka_unit_test(budget_grants),    cmocka_unit_test(the_system_refuses), cmocka_unit_test(no_supervisor),
+        cmocka_unit_test(python),
+        cmocka_unit_test(under_a_sanitizer), cmocka_unit_test(statically_linked), cmocka_unit_test(libraries_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

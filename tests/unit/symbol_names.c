@@ -151,7 +151,8 @@ static void made_names(void **state)
 
 /* ---- beside c++filt ---- */
 
-/* Takes template arguments, parameters and qualifiers off what c++filt prints. `depth` counts brackets; those of operators and of the anonymous namespace stay. */
+/* Takes template arguments, parameters and qualifiers off what c++filt prints. `depth` counts brackets; those of operators and of the anonymous
+ * namespace stay. */
 static void simplify(char *out, const char *in)
 {
     static const char *const keep[] = {"(anonymous namespace)", "operator()", "operator<<=", "operator>>=", "operator<=>", "operator<<", "operator>>",
@@ -199,7 +200,8 @@ static uint32_t library_compare(const char *library, uint32_t *different)
 {
     static char line[1 << 16], want[1 << 16], got[1 << 16], command[1024];
     snprintf(command, sizeof command,
-             "f=$(mktemp) && nm -D --defined-only '%s' | awk '$3 ~ /^_Z/ && n++ %% 5 == 0 { sub(/@.*/, \"\", $3); print $3 }' >$f && c++filt -p <$f | paste $f -; rm -f $f",
+             "f=$(mktemp) && nm -D --defined-only '%s' | awk '$3 ~ /^_Z/ && n++ %% 5 == 0 { sub(/@.*/, \"\", $3); print $3 }' >$f"
+             " && c++filt -p <$f | paste $f -; rm -f $f",
              library);
     FILE *f = popen(command, "r");
     assert_non_null(f);
@@ -224,7 +226,8 @@ static void libraries_beside_cxxfilt(void **state)
 {
     (void)state;
     glob_t found;
-    if (system("command -v c++filt nm paste awk >/dev/null 2>&1") || glob("/usr/lib/*/lib{stdc++.so.6,c10.so,torch_cpu.so}", GLOB_BRACE, NULL, &found)) {
+    const bool tools = system("command -v c++filt nm paste awk >/dev/null 2>&1") == 0;
+    if (!tools || glob("/usr/lib/*/lib{stdc++.so.6,c10.so,torch_cpu.so}", GLOB_BRACE, NULL, &found)) {
         print_message("SKIPPED: needs binutils, and libstdc++ or libtorch\n");
         skip();
     }
@@ -277,7 +280,8 @@ static void cut_and_changed_names(void **state)
 static void deep_and_long_names(void **state)
 {
     (void)state;
-    static const char *const parts[] = {"N", "I", "P", "Z", "1aI", "N1a", "F", "X", "Xcl", "T_", "S_", "DpT", "LZ", "J", "UlE_", "NSt", "Th0_", "1a", "1aIiE", "Dt", "M"};
+    static const char *const parts[] = {"N",  "I", "P",    "Z",   "1aI",  "N1a", "F",     "X",  "Xcl", "T_", "S_",
+                                        "DpT", "LZ", "J", "UlE_", "NSt", "Th0_", "1a", "1aIiE", "Dt", "M"};
     enum { N = 100000 };
     char *text = malloc(N + 64);
     assert_non_null(text);
@@ -314,13 +318,16 @@ static void labels(void **state)
 {
     (void)state;
     label_is("aten::linear", STACK("c10::alloc_cpu", "", "at::detail::empty_generic", "at::detail::empty_cpu", "", "at::meta::structured_addmm::meta",
-                                   "at::_ops::addmm::redispatch", "", "at::_ops::addmm::call", "at::native::linear", "", "at::_ops::linear::call", ""));
-    label_is("ConvolutionBackward0", STACK("c10::alloc_cpu", "at::_ops::empty_memory_format::call", "at::native::mkldnn_to_dense", "at::native::convolution_backward",
-                                           "at::_ops::convolution_backward::redispatch", "at::_ops::convolution_backward::call",
+                                   "at::_ops::addmm::redispatch", "", "at::_ops::addmm::call", "at::native::linear", "", "at::_ops::linear::call"));
+    label_is("ConvolutionBackward0", STACK("c10::alloc_cpu", "at::_ops::empty_memory_format::call", "at::native::mkldnn_to_dense",
+                                           "at::native::convolution_backward", "at::_ops::convolution_backward::redispatch",
+                                           "at::_ops::convolution_backward::call",
                                            "torch::autograd::generated::ConvolutionBackward0::apply", "torch::autograd::Engine::evaluate_function",
                                            "torch::autograd::python::PythonEngine::execute", "THPEngine_run_backward"));
-    label_is("AddmmBackward0", STACK("at::_ops::mm::call", "torch::autograd::generated::AddmmBackward0::apply", "torch::autograd::Engine::thread_main"));
-    label_is("aten::relu", STACK("at::native::empty_cpu", "at::_ops::empty_memory_format::redispatch", "at::_ops::relu::redispatch", "at::_ops::relu::call"));
+    label_is("AddmmBackward0", STACK("at::_ops::mm::call", "torch::autograd::generated::AddmmBackward0::apply",
+                                     "torch::autograd::Engine::thread_main"));
+    label_is("aten::relu", STACK("at::native::empty_cpu", "at::_ops::empty_memory_format::redispatch", "at::_ops::relu::redispatch",
+                                 "at::_ops::relu::call"));
     label_is("aten::randn", STACK("at::_ops::randn::redispatch", "", "at::_ops::randn::call", ""));
     label_is(NULL, STACK("c10::alloc_cpu", "_PyEval_EvalFrameDefault", "THPEngine_run_backward", "at::_ops::call", "at::_ops::x::y::call"));
     label_is(NULL, STACK("Backward0", "aBackward::run", "Backwards::X", "XBackwardly::f"));

@@ -96,7 +96,8 @@ static void several_at_once_in_any_order(void **state)
         plim__symbol again = symbol_of(pid, s[i].pc);
         assert_string_equal(again.name, s[i].name);
         assert_true(s[i].name[0] && s[i].library[0]);
-        if (!strstr(s[i].library, "san")) assert_non_null(strstr(s[i].name, names[i] + (names[i][0] == 'f'))); /* "_IO_fopen" and such are the same function */
+        if (strstr(s[i].library, "san")) continue; /* a sanitizer has its own */
+        assert_non_null(strstr(s[i].name, names[i]));
     }
     assert_string_equal(s[COUNT_OF(names)].name, "a_function_of_this_file");
     assert_string_equal(s[COUNT_OF(names) + 1].name, "");
@@ -155,7 +156,8 @@ static small small_make(void)
     e.head.e_shoff = offsetof(small, section), e.head.e_shentsize = sizeof *e.section, e.head.e_shnum = 4;
     e.load = (Elf64_Phdr){.p_type = PT_LOAD, .p_flags = PF_X | PF_R, .p_vaddr = 0x400000, .p_filesz = 0x1000};
     e.section[1] = (Elf64_Shdr){.sh_type = SHT_PROGBITS, .sh_addr = 0x400000, .sh_size = 0x100};
-    e.section[2] = (Elf64_Shdr){.sh_type = SHT_DYNSYM, .sh_offset = offsetof(small, symbol), .sh_size = sizeof e.symbol, .sh_entsize = sizeof *e.symbol, .sh_link = 3};
+    e.section[2] = (Elf64_Shdr){.sh_type = SHT_DYNSYM, .sh_offset = offsetof(small, symbol), .sh_size = sizeof e.symbol, .sh_link = 3};
+    e.section[2].sh_entsize = sizeof *e.symbol;
     e.section[3] = (Elf64_Shdr){.sh_type = SHT_STRTAB, .sh_offset = offsetof(small, names), .sh_size = sizeof e.names};
     memcpy(e.names, "\0f\0_ZN1a1gEv\0v", 15);
     e.symbol[1] = (Elf64_Sym){.st_name = 1, .st_info = STT_FUNC, .st_shndx = 1, .st_value = 0x400010, .st_size = 16};

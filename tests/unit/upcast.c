@@ -47,6 +47,8 @@ static void lines_that_prove_nothing(void **state)
         {"x = np.random.rand(3075200, 512).astype(np.float32)", 6298009600u}, /* that is the copy, not what rand makes */
         {"x = np.zeros((1000, 1000), dtype=np.float32)", 4000000},
         {"x = np.zeros((1000, 1000), dtype=np.float64)", 8000000},
+        {"x = np.empty((400, 1 << 20), np.uint8)", 419430400},
+        {"x = np.zeros((1000, 1000), 'f8')", 8000000},
         {"x = torch.rand(1000, 1000)", 8000000},
         {"x = my_rand(1000, 1000)", 8000000},
         {"x = rand(1000, 1000)", 8000000},

@@ -1,5 +1,5 @@
-/* Questions to the supervisor: may this request be made, and: look, this one failed. One thread of a process asks at a time; the others wait for it. The supervisor may
- * be gone, or stopped: then nobody asks again. */
+/* Questions to the supervisor: may this request be made, and: look, this one failed. One thread of a process asks at a time; the others wait for
+ * it. The supervisor may be gone, or stopped: then nobody asks again. */
 #include "watch/preload/preload.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ static bool wait_for(plim__rec_ask *ask, uint32_t question)
 static plim__rec_answer ask_once(const plim__pre_request *r, plim__rec_ask_kind kind, int error, bool trimmed)
 {
     plim__rec_ask *ask = &plim__pre.me->ask;
-    plim__pre_heap_read();
+    if (!plim__pre_maps(r->call)) plim__pre_heap_read();
     plim__pre_lock(&ask->lock);
     plim__rec_answer answer = PLIM__REC_GO_ON;
     if (!atomic_load(&nobody_answers)) {
@@ -67,7 +67,9 @@ static bool far_from_budget(const plim__pre_request *r)
     const uint64_t resident = atomic_load_explicit(&h->resident, memory_order_relaxed);
     const uint64_t more = r->bytes > r->old_bytes ? r->bytes - r->old_bytes : 0;
     uint64_t sum;
-    return !more || (!__builtin_add_overflow(resident, live > settled ? live - settled : 0, &sum) && !__builtin_add_overflow(sum, more, &sum) && sum <= h->budget);
+    if (!more) return true;
+    if (__builtin_add_overflow(resident, live > settled ? live - settled : 0, &sum) || __builtin_add_overflow(sum, more, &sum)) return false;
+    return sum <= h->budget;
 }
 
 bool plim__pre_may(const plim__pre_request *r)
@@ -75,7 +77,7 @@ bool plim__pre_may(const plim__pre_request *r)
     if (!plim__pre.header->budget || r->bytes > PTRDIFF_MAX || far_from_budget(r) || atomic_load(&nobody_answers)) return true;
     plim__rec_answer answer = ask_once(r, PLIM__REC_MAY_I, 0, false);
     if (answer == PLIM__REC_TRIM) {
-        if (plim__pre.malloc_trim) plim__pre.malloc_trim(0);
+        if (plim__pre.malloc_trim && !plim__pre_maps(r->call)) plim__pre.malloc_trim(0);
         answer = ask_once(r, PLIM__REC_MAY_I, 0, true);
     }
     if (answer != PLIM__REC_REFUSE) return true;

@@ -1,9 +1,10 @@
-/* Coming up in a program. The constructor finds out what needs the dynamic linker and arms the hooks; the first large request claims a slot of the shared memory and
- * attaches. (The program that the supervisor itself started attaches at once, so that it can be told that the library is there.) Where any of it fails the program
- * runs on unwatched. A child made by fork is armed anew, with a slot of its own to come; a program made by exec comes up as any other.
+/* Coming up in a program. The constructor finds out what needs the dynamic linker and arms the hooks; the first large request claims a slot of
+ * the shared memory and attaches. (The program that the supervisor itself started attaches at once, so that it can be told that the library is
+ * there.) Where any of it fails the program runs on unwatched. A child made by fork is armed anew, with a slot of its own to come; a program made
+ * by exec comes up as any other.
  *
- * For tests: with PLIMSOLL_WATCH_FAIL=N in the environment the N-th system call that attaching makes (counted from 1, in a child on from its parent's) fails as if the
- * kernel had refused it. */
+ * For tests: with PLIMSOLL_WATCH_FAIL=N in the environment the N-th system call that attaching makes (counted from 1, in a child on from its
+ * parent's) fails as if the kernel had refused it. */
 #include "watch/preload/preload.h"
 
 #include <dlfcn.h>
@@ -56,10 +57,8 @@ static void *sys_map(void *at, uint64_t n, int flags, int fd, uint64_t off)
     return p == MAP_FAILED ? NULL : p;
 }
 
-static void sys_unmap(void *at, uint64_t n)
-{
-    if (at) syscall(SYS_munmap, at, n);
-}
+static void sys_unmap(void *at, uint64_t n) { syscall(SYS_munmap, at, n); }
+static void sys_close(int fd) { syscall(SYS_close, fd); } /* the C library's would be a point where threads are cancelled */
 
 /* ---- the slot ---- */
 
@@ -112,7 +111,7 @@ static bool shared_open(void)
         sys_unmap(h, head);
     else
         plim__pre.header = h;
-    close(fd);
+    sys_close(fd);
     return good;
 }
 
@@ -151,6 +150,8 @@ static const void *code_at(const void *function) /* of a pointer to a function *
     return p;
 }
 
+/* (A program with an allocator in its own executable never calls ours, and is not told from others: an address of malloc in the executable may as
+ * well be the stub through which it calls us. Its mappings are then what is seen.) */
 static void allocator_find(void)
 {
     Dl_info malloc_in, libc_in;

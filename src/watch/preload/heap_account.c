@@ -1,4 +1,5 @@
-/* glibc's account of its own heap. It walks the lists of free blocks under each arena's lock, so it is read rarely: where a reading was slow, rarer still. */
+/* glibc's account of its own heap. It walks the lists of free blocks under each arena's lock, so it is read rarely: where a reading was slow,
+ * rarer still. */
 #include "watch/preload/preload.h"
 
 #include <dlfcn.h>

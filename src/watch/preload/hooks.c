@@ -1,4 +1,5 @@
-/* The functions of the allocator that the program calls. A small request costs a comparison and a jump; freeing a small block one look at its size. */
+/* The functions of the allocator that the program calls. A small request costs a comparison and a jump; freeing a small block one look at its
+ * size. */
 #include "watch/preload/preload.h"
 
 #include <errno.h>
@@ -65,7 +66,7 @@ PLIM__PRE_APART static void large_free(void *p)
     const int error = errno;
     plim__rec_block block;
     plim__pre_in_hook = 1;
-    plim__pre_take((uintptr_t)p, &block);
+    if (plim__pre_take((uintptr_t)p, &block)) plim__pre_heap_tick(plim__pre_now());
     errno = error;
     plim__pre_real.free(p);
     plim__pre_in_hook = 0;

@@ -1,7 +1,7 @@
 /* The blocks that are alive, in shards by a hash of their address; and the counters and events that follow from their coming and going.
  *
- * A shard is a heap of at most PLIM__REC_SHARD_BLOCKS blocks in no order, found by looking through it: with a thousand large blocks alive there are four to look at.
- * A block for which its shard has no room is counted (lost_blocks) and not recorded at all. */
+ * A shard is a heap of at most PLIM__REC_SHARD_BLOCKS blocks in no order, found by looking through it: with a thousand large blocks alive there
+ * are four to look at. A block for which its shard has no room is counted (lost_blocks) and not recorded at all. */
 #include "watch/preload/preload.h"
 
 #include <stdint.h>
@@ -11,11 +11,7 @@ _Atomic uint8_t plim__pre_page[PLIM__PRE_PAGES];
 /* Mapped blocks alive, and bounds of where they ever were: most calls of munmap are not about them, and this says so at once. */
 static _Atomic uint64_t mapped, mapped_lo = UINT64_MAX, mapped_hi;
 
-static bool is_mapped(uint32_t site)
-{
-    const plim__rec_call call = plim__pre_site_call(site);
-    return call == PLIM__REC_MMAP || call == PLIM__REC_MREMAP;
-}
+static bool is_mapped(uint32_t site) { return plim__pre_maps(plim__pre_site_call(site)); }
 
 static plim__rec_shard *shard_of(uint64_t address)
 {
@@ -114,14 +110,12 @@ static void count_freed(const plim__rec_block *b)
 
 static void went(const plim__rec_block *b)
 {
-    const uint64_t now = plim__pre_now();
     count_freed(b);
-    event_push(b, PLIM__REC_FREED, now);
+    event_push(b, PLIM__REC_FREED, plim__pre_now());
     if (is_mapped(b->site))
         atomic_fetch_sub(&mapped, 1);
     else if (!plim__pre.glibc)
         page_mark(b->address, -1);
-    plim__pre_heap_tick(now);
 }
 
 /* ---- the four ---- */
@@ -152,7 +146,6 @@ void plim__pre_put(const plim__rec_block *b, uint64_t now)
         mapped_mark(b);
     else if (!plim__pre.glibc)
         page_mark(b->address, 1);
-    plim__pre_heap_tick(now);
 }
 
 bool plim__pre_take(uint64_t address, plim__rec_block *out)

@@ -1,8 +1,8 @@
 /* mmap and its like, and dlopen.
  *
- * A mapping is recorded where it is memory that the program means to use: anonymous, writable, not reserved only (MAP_NORESERVE), and not made by the allocator
- * underneath, whose blocks are recorded as what they are. Mappings can be cut, grown and overlaid in part: what is left of a recorded one is recorded as a block of
- * its own, from the same site. */
+ * A mapping is recorded where it is memory that the program means to use: anonymous, writable, not reserved only (MAP_NORESERVE), and not made by
+ * the allocator underneath, whose blocks are recorded as what they are. Mappings can be cut, grown and overlaid in part: what is left of a
+ * recorded one is recorded as a block of its own, from the same site. */
 #include "watch/preload/preload.h"
 
 #include <dlfcn.h>
@@ -158,8 +158,9 @@ HOOK void *mremap(void *at, size_t old, size_t n, int flags, ...)
     return recorded_mremap(at, old, n, flags, to, CALLER);
 }
 
-/* A library that is bound deeply finds the C library's malloc before ours: it would not be seen. The linker looks for files as the caller's RUNPATH says, and
- * knows the caller by its return address: so the real function is jumped to, which the compiler makes of a call in this place. */
+/* A library that is bound deeply finds the C library's malloc before ours: it would not be seen. The linker looks for files as the caller's
+ * RUNPATH says, and knows the caller by its return address: so the real function is jumped to, which the compiler makes of a call in this place.
+ * */
 HOOK void *dlopen(const char *file, int mode)
 {
     if (!plim__pre_in_hook && atomic_load(plim__pre.stage) != PLIM__PRE_OFF) {

@@ -1,10 +1,11 @@
-/* libplimsoll_watch.so, which the dynamic linker loads into a watched program: it stands in front of the allocator, and writes what it sees into the shared
- * memory of watch/record.h. What all of its files share.
+/* libplimsoll_watch.so, which the dynamic linker loads into a watched program: it stands in front of the allocator, and writes what it sees into
+ * the shared memory of watch/record.h. What all of its files share.
  *
  * Rules of this library
  *   - It runs in somebody else's program, inside malloc: it allocates nothing, prints nothing, and keeps errno as the real function left it.
  *   - Whatever it cannot do, it leaves undone: every hook then falls straight through to the real function.
- *   - A thread inside a hook has plim__pre_in_hook set, and every hook it enters meanwhile (by the unwinder, by the allocator, in a signal handler) falls through.
+ *   - A thread inside a hook has plim__pre_in_hook set, and every hook it enters meanwhile (by the unwinder, by the allocator, in a signal handler)
+ *     falls through.
  *   - No lock is held while the dynamic linker, the unwinder or the real allocator is called, so no order of locks with theirs can be wrong.
  *   - It is loaded at start, so its thread-local variable can be of the kind that needs no allocation (initial-exec). */
 #ifndef PLIM_WATCH_PRELOAD_H
@@ -87,7 +88,8 @@ static inline bool plim__pre_watches(void)
     return !plim__pre_in_hook && atomic_load_explicit(plim__pre.stage, memory_order_acquire) == PLIM__PRE_ATTACHED;
 }
 
-/** Whether a large request is to be recorded: the first one brings the record into being. Many processes never make one (shells, say), and slots are few. */
+/** Whether a large request is to be recorded: the first one brings the record into being. Many processes never make one (shells, say), and slots
+ *  are few. */
 static inline bool plim__pre_wakes(void)
 {
     if (plim__pre_in_hook) return false;
@@ -125,7 +127,8 @@ typedef struct plim__pre_request {
     uint64_t thread_state;
 } plim__pre_request;
 
-/** Before the real call: finds the site, asks where the budget demands it. True: go on, and call plim__pre_end afterwards. False: refused, errno is ENOMEM. */
+/** Before the real call: finds the site, asks where the budget demands it. True: go on, and call plim__pre_end afterwards. False: refused, errno
+ *  is ENOMEM. */
 bool plim__pre_begin(plim__pre_request *r);
 /** After it: records the block, or tells that the system refused. `got` is NULL where it failed (`error` says why). */
 void plim__pre_end(plim__pre_request *r, const void *got, int error);
@@ -140,7 +143,11 @@ plim__rec_call plim__pre_site_call(uint32_t site);
 bool plim__pre_may(const plim__pre_request *r);
 void plim__pre_failed(const plim__pre_request *r, int error);
 
-/** Refreshes the C library's account of its heap. */
+/** Whether a call goes past the allocator. Such calls are made in signal handlers too, which may have interrupted the allocator: they must not
+ *  lead into it. */
+static inline bool plim__pre_maps(plim__rec_call call) { return call == PLIM__REC_MMAP || call == PLIM__REC_MREMAP; }
+
+/** Refreshes the C library's account of its heap. It takes the allocator's locks. */
 void plim__pre_heap_read(void);
 /** The same, where the last one is a second old and more. */
 void plim__pre_heap_tick(uint64_t now);
@@ -157,8 +164,8 @@ uint64_t plim__pre_bytes_at(uint64_t address);
 uint32_t plim__pre_take_mapped(uint64_t lo, uint64_t hi, plim__rec_block *out, uint32_t max);
 void plim__pre_blocks_reset(void);
 
-/* Whether free() must look: on glibc the size in the block's own header, which free is about to read anyway; elsewhere a count of recorded blocks by page. A
- * count that reached its top stays there. Boot blocks look large to the first and have their pages marked in the second. */
+/* Whether free() must look: on glibc the size in the block's own header, which free is about to read anyway; elsewhere a count of recorded blocks
+ * by page. A count that reached its top stays there. Boot blocks look large to the first and have their pages marked in the second. */
 enum { PLIM__PRE_PAGES = 1 << 16, PLIM__PRE_PAGE_TOP = 255 };
 extern _Atomic uint8_t plim__pre_page[PLIM__PRE_PAGES];
 

@@ -1,9 +1,11 @@
 /* Python's frames, read out of its structures by their offsets (watch/pylayout.h).
  *
- * The interpreter's own functions that give a frame allocate an object for it, which may start a collection and run finalizers, inside malloc; and they want the interpreter's
- * lock, which a thread that asks for memory in a tensor library has often released. A thread's own frames however change only by its own doing: it may read them at any time.
+ * The interpreter's own functions that give a frame allocate an object for it, which may start a collection and run finalizers, inside malloc;
+ * and they want the interpreter's lock, which a thread that asks for memory in a tensor library has often released. A thread's own frames however
+ * change only by its own doing: it may read them at any time.
  *
- * The offsets are believed when a first walk, which reads every word through the kernel and so cannot fault, has found code objects with a file and a name that are str. */
+ * The offsets are believed when a first walk, which reads every word through the kernel and so cannot fault, has found code objects with a file
+ * and a name that are str. */
 #include "watch/preload/preload.h"
 #include "watch/pylayout.h"
 

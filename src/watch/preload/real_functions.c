@@ -1,12 +1,13 @@
-/* The functions behind ours. They are those of the next library in the order of search (RTLD_NEXT), so that an allocator that the program brings (jemalloc,
- * tcmalloc, a sanitizer's) stays in use.
+/* The functions behind ours. They are those of the next library in the order of search (RTLD_NEXT), so that an allocator that the program brings
+ * (jemalloc, tcmalloc, a sanitizer's) stays in use.
  *
- * Looking them up may itself allocate, and the dynamic linker may allocate before our constructor runs. Such early requests are served from a small fixed arena:
+ * Looking them up may itself allocate, and the dynamic linker may allocate before our constructor runs. Such early requests are served from a
+ * small fixed arena:
  *
  *     | size | all ones | block, 16-aligned ... | size | all ones | block ...
  *
- * The word of ones is where glibc has a block's size, so that free() takes such a block for a large one and looks; it is then recognised by its address. It is never
- * used again. One thread runs at that time; should another be there all the same, the arena is handed out atomically. */
+ * The word of ones is where glibc has a block's size, so that free() takes such a block for a large one and looks; it is then recognised by its
+ * address. It is never used again. One thread runs at that time; should another be there all the same, the arena is handed out atomically. */
 #include "watch/preload/preload.h"
 
 #include <dlfcn.h>
@@ -98,7 +99,10 @@ static void *first_pvalloc(size_t n) { return ready() ? plim__pre_real.pvalloc(n
 static void *first_dlopen(const char *file, int mode) { return ready() ? plim__pre_real.dlopen(file, mode) : NULL; }
 
 /* The three of the system are the same whoever answers, so they are asked of the kernel. */
-static void *kernel_mmap(void *at, size_t n, int prot, int flags, int fd, off_t off) { return (void *)syscall(SYS_mmap, at, n, prot, flags, fd, off); }
+static void *kernel_mmap(void *at, size_t n, int prot, int flags, int fd, off_t off)
+{
+    return (void *)syscall(SYS_mmap, at, n, prot, flags, fd, off);
+}
 static int kernel_munmap(void *at, size_t n) { return (int)syscall(SYS_munmap, at, n); }
 static void *kernel_mremap(void *at, size_t old, size_t n, int flags, void *to) { return (void *)syscall(SYS_mremap, at, old, n, flags, to); }
 

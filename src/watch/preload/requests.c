@@ -64,6 +64,7 @@ void plim__pre_end(plim__pre_request *r, const void *got, int error)
         const uint64_t now = plim__pre_now();
         const plim__rec_block b = {.address = (uintptr_t)got, .bytes = r->bytes, .site = r->site, .ms = (uint32_t)(now / 1000000)};
         plim__pre_put(&b, now);
+        if (!plim__pre_maps(r->call)) plim__pre_heap_tick(now);
     } else if (error == ENOMEM || r->bytes > PTRDIFF_MAX) {
         plim__pre_failed(r, error);
     }

@@ -1,12 +1,14 @@
 /* From a call stack to its site.
  *
- * Two levels. The second is exact: the frames of Python and the native return addresses are hashed, and the hash finds (or makes) the site in the shared table.
- * Unwinding natively costs microseconds, so the first level avoids it where it can: the frames of Python with their instructions, how and how much is asked for, the return
- * address and the height of the stack are a key that nearly always belongs to one stack, and a lossy cache maps it to the site. It is used only while the thread holds
- * the interpreter's lock: a thread that has released it is inside some library's own long work (a tensor library's backward pass, say), where many operations ask for
- * memory from one line of Python at one height of the stack.
+ * Two levels. The second is exact: the frames of Python and the native return addresses are hashed, and the hash finds (or makes) the site in the
+ * shared table. Unwinding natively costs microseconds, so the first level avoids it where it can: the frames of Python with their instructions,
+ * how and how much is asked for, the return address and the height of the stack are a key that nearly always belongs to one stack, and a lossy
+ * cache maps it to the site. It is used only while the thread holds the interpreter's lock: a thread that has released it is inside some
+ * library's own long work (a tensor library's backward pass, say), where many operations ask for memory from one line of Python at one height of
+ * the stack.
  *
- * A site's hash ends in its call (three bits), so that it can be told before the site is ready. Nothing here takes a lock but for a code object that is new. */
+ * A site's hash ends in its call (three bits), so that it can be told before the site is ready. Nothing here takes a lock but for a code object
+ * that is new. */
 #include "watch/preload/preload.h"
 
 #include <stdint.h>
@@ -78,7 +80,7 @@ static void site_fill(plim__rec_site *site, const plim__pre_request *r, const st
 static uint32_t site_without_room(const plim__pre_request *r)
 {
     atomic_fetch_add(&plim__pre.me->lost_sites, 1);
-    return r->call == PLIM__REC_MMAP || r->call == PLIM__REC_MREMAP ? PLIM__REC_NO_SITE_MAPPED : PLIM__REC_NO_SITE;
+    return plim__pre_maps(r->call) ? PLIM__REC_NO_SITE_MAPPED : PLIM__REC_NO_SITE;
 }
 
 static uint32_t site_intern(const plim__pre_request *r, const stack *s)

@@ -1,10 +1,13 @@
 /* Native call stacks, by libgcc's unwinder.
  *
- * Inside malloc it may be used only where it takes no lock: with glibc 2.35 and later (_dl_find_object) and a libgcc that calls it (12 and later). Elsewhere it asks
- * dl_iterate_phdr, whose lock the thread that loads a library may hold while it waits for us. It is taken from libgcc by name, not by the order of search: programs bring
- * unwinders of their own. The unwinder itself allocates when it sorts the tables of generated code, holding its lock; so its own requests are not unwound.
+ * Inside malloc it may be used only where it takes no lock: with glibc 2.35 and later (_dl_find_object) and a libgcc that calls it (12 and later,
+ * known by a function that came with it; where a machine's libgcc lacks that function stacks are not unwound). Elsewhere it asks dl_iterate_phdr,
+ * whose lock the thread that loads a library may hold while it waits for us. It is taken from libgcc by name, not by the order of search:
+ * programs bring unwinders of their own. The unwinder itself allocates when it sorts the tables of generated code, holding its lock; so its own
+ * requests are not unwound.
  *
- * It costs a few microseconds. Where that has come to more than a fiftieth of the time since the start, stacks are not unwound until it is less again. */
+ * It costs a few microseconds. Where that has come to more than a fiftieth of the time since the start, stacks are not unwound until it is less
+ * again. */
 #include "watch/preload/preload.h"
 
 #include <dlfcn.h>
