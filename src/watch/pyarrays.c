@@ -9,7 +9,7 @@
  *   sizes          how many, then up to 5 sizes and 5 strides in place, else a pointer to them
  *   StorageImpl    vtable, counters of references (8 or 16 bytes, by version), data pointer ...: the word that lies in a recorded block. Not further:
  *                  padding holds remains of other pointers
- *   AutogradMeta   vtable | std::string of 32 bytes | grad (TensorImpl) 40 | grad_fn (Node) 48
+ *   AutogradMeta   vtable | std::string of 32 bytes | grad (TensorImpl) 40 | grad_fn (shared_ptr<Node>) 48 | grad_accumulator (weak_ptr<Node>) 64
  *   Node           vtable; before its first entry the type_info, whose second word is the mangled name: "N5torch...12AddBackward0E" */
 #include "watch/pyarrays.h"
 
@@ -32,6 +32,8 @@ enum { /* words of a TensorImpl, counted from the one that points back */
     TO_DTYPE = 14,
     SIZES_INLINE = 5,
 };
+
+enum { META_GRAD = 5, META_GRAD_FN = 6, META_ACCUMULATOR = 8 }; /* words of AutogradMeta */
 
 /* "float64" and shape -> "float64[1000,1000]", cut between dimensions where it is long. */
 static void element_write(char *to, size_t size, const char *dtype, const uint64_t *dim, uint32_t nd)
@@ -95,6 +97,7 @@ bool plim__pyarray_numpy(plim__pyarray *out, plim__pyreader *r, const plim__pyob
     element_write(out->element, sizeof out->element, dtype, dim, nd);
     data_add(out, o->word[2], block, n_blocks);
     if (!out->n_data) out->base = o->word[6];
+    if (descr[24] == 'O' && each == 8 && nd == 1 && plim__peer_word(r->pid, o->word[5]) == each) out->objects = o->word[2];
     return true;
 }
 
@@ -196,20 +199,23 @@ static void autograd_read(plim__pyarray *a, plim__pyreader *r, const plim__pytor
     uint64_t word[7];
     tensor_impl grad;
     if (meta < 4096 || meta % 8 || !plim__peer_read(r->pid, meta, word, sizeof word)) return;
-    if (word[5] && impl_read(r, word[5], &grad)) storage_add(a, r, grad.word[torch->back - BACK_STORAGE], block, n_blocks);
-    if (word[6] < 4096 || word[6] % 8) return;
-    if (plim__pynode_name(r, word[6], a->grad_fn, sizeof a->grad_fn))
-        a->node = word[6];
+    if (word[META_GRAD] && impl_read(r, word[META_GRAD], &grad)) storage_add(a, r, grad.word[torch->back - BACK_STORAGE], block, n_blocks);
+    const uint64_t node = word[META_GRAD_FN];
+    if (node < 4096 || node % 8) return;
+    if (plim__pynode_name(r, node, a->grad_fn, sizeof a->grad_fn))
+        a->node = node;
     else
         a->grad_fn[0] = 0;
 }
 
-uint32_t plim__pytensor_data(plim__pyreader *r, const plim__pytorch *torch, uint64_t address, const plim__block *block, uint32_t n_blocks,
-                             uint64_t *data)
+uint32_t plim__pytensor_data(plim__pyreader *r, const plim__pytorch *torch, uint64_t address, uint64_t accumulator, const plim__block *block,
+                             uint32_t n_blocks, uint64_t *data)
 {
     tensor_impl t;
     plim__pyarray a = {.n_data = 0};
-    if (address < 4096 || address % 16 || plim__peer_word(r->pid, address) != torch->vtable || !impl_read(r, address, &t)) return 0;
+    if (!impl_read(r, address, &t) || t.word[0] != torch->vtable) return 0;
+    const uint64_t meta = t.word[torch->back - BACK_AUTOGRAD];
+    if (accumulator && (meta < 4096 || plim__peer_word(r->pid, meta + META_ACCUMULATOR * 8) != accumulator)) return 0;
     storage_add(&a, r, t.word[torch->back - BACK_STORAGE], block, n_blocks);
     *data = a.data[0];
     return a.n_data;

@@ -7,6 +7,7 @@
 #include "watch/peer.h"
 
 #include <string.h>
+#include <sys/uio.h>
 
 enum { NODE_WORDS = 256, EDGE_WORDS = 3, EDGES_FROM = 4, EDGES_TO = 32 };
 
@@ -59,18 +60,59 @@ static void edges_learn(plim__pyreader *r, plim__pytorch *torch, const uint64_t 
     }
 }
 
+/* Whether objects of this class are nodes; and those at which a graph ends. */
+static bool class_find(plim__pyreader *r, plim__pytorch *torch, uint64_t node, uint64_t vtable, bool *leaf)
+{
+    char name[48];
+    for (uint32_t i = 0; i < torch->n_classes; i++)
+        if (torch->node_class[i].vtable == vtable) return *leaf = torch->node_class[i].leaf, true;
+    if (!plim__pynode_name(r, node, name, sizeof name)) return false;
+    *leaf = !strcmp(name, "AccumulateGrad");
+    if (torch->n_classes < PLIM__PY_CLASSES) {
+        torch->node_class[torch->n_classes].leaf = *leaf;
+        torch->node_class[torch->n_classes++].vtable = vtable;
+    }
+    return true;
+}
+
+/* The first word at each address, 0 where there is none: many at once, for it is asked of every word of every node. */
+static void words_probe(int pid, const uint64_t *address, uint64_t *out, size_t n)
+{
+    struct iovec from[NODE_WORDS];
+    memset(out, 0, n * sizeof *out);
+    for (size_t i = 0; i < n; i++) from[i] = (struct iovec){(void *)(uintptr_t)address[i], sizeof *out};
+    for (size_t i = 0; i < n; i++) { /* it stops at the first that cannot be read: go on after it */
+        const struct iovec to = {out + i, (n - i) * sizeof *out};
+        const ssize_t got = process_vm_readv(pid, &to, 1, from + i, n - i, 0);
+        if (got > 0) i += (size_t)got / sizeof *out;
+    }
+}
+
+/* The tensors that the node's memory points at; of a leaf only the one that it is for, since what is searched may hold remains of other pointers. */
+static void saved_read(plim__pynode *out, plim__pyreader *r, const plim__pytorch *torch, uint64_t node, const uint64_t *word, uint64_t n,
+                       const plim__block *block, uint32_t n_blocks)
+{
+    const uint64_t accumulator = out->leaf ? node : 0;
+    uint64_t candidate[NODE_WORDS], first[NODE_WORDS];
+    size_t count = 0;
+    for (uint64_t i = EDGES_FROM; i < n; i++)
+        if (word[i] >= 1 << 16 && word[i] % 16 == 0 && word[i] >> 47 == 0) candidate[count++] = word[i];
+    words_probe(r->pid, candidate, first, count);
+    for (size_t i = 0; i < count && out->n_data < PLIM__PY_SAVED; i++)
+        if (first[i] == torch->vtable)
+            out->n_data += plim__pytensor_data(r, torch, candidate[i], accumulator, block, n_blocks, &out->data[out->n_data]);
+}
+
 bool plim__pynode_read(plim__pynode *out, plim__pyreader *r, plim__pytorch *torch, uint64_t address, const plim__block *block, uint32_t n_blocks)
 {
     uint64_t word[NODE_WORDS];
-    char name[48];
     memset(out, 0, sizeof *out);
     if (address < 4096 || address % 8 || !torch->back || plim__pyreader_spent(r)) return false;
+    r->left--;
     const uint64_t n = node_words(r, address);
-    if (!n || !plim__peer_read(r->pid, address, word, n * 8) || !plim__pynode_name(r, address, name, sizeof name)) return false;
-    out->leaf = !strcmp(name, "AccumulateGrad");
+    if (!n || !plim__peer_read(r->pid, address, word, n * 8) || !class_find(r, torch, address, word[0], &out->leaf)) return false;
     if (!torch->edges) edges_learn(r, torch, word, n);
     if (torch->edges && torch->edges + 2 < n) edges_read(out, r, word + torch->edges);
-    for (uint64_t i = EDGES_FROM; i < n && out->n_data < PLIM__PY_SAVED; i++)
-        out->n_data += plim__pytensor_data(r, torch, word[i], block, n_blocks, &out->data[out->n_data]);
+    saved_read(out, r, torch, address, word, n, block, n_blocks);
     return true;
 }

@@ -2,8 +2,8 @@
  * An object that was found to lead nowhere is not entered again for other variables; one that was met already for this variable ends the walk
  * there, so cycles end.
  *
- * An instance whose one attribute holds most of it is named by that attribute: `self.cache`. Attributes in which torch.nn.Module keeps its parts do
- * not count as a level and are not named: `model` stays `model`, however deep its parts are nested.
+ * An instance is named by those of its attributes that hold most of it: `self.cache`. Attributes in which torch.nn.Module keeps its parts do not
+ * count as a level and are not named: `model` stays `model`, however deep its parts are nested.
  *
  * A second round follows the autograd graphs behind tensors: what their nodes saved for a backward pass is what `total += loss` keeps alive.
  *
@@ -28,6 +28,7 @@ enum {
     DEPTH = 4,
     NEST = 24,
     NARROW = 3, /* attributes in a name: a.b.c.d */
+    ATTRIBUTES = 24,
     SEEN = 1 << 16, /* a power of two */
     NAMES = 512,
     FRAMES = 1024,
@@ -182,27 +183,6 @@ static int text_visit(walker *w, const plim__pyobject *o)
     return REACHES_BLOCKS;
 }
 
-static int array_visit(walker *w, const plim__pyobject *o, uint32_t depth)
-{
-    plim__pyarray a;
-    const bool torch = o->type->kind == PLIM__PY_TENSOR;
-    const bool good = torch ? plim__pyarray_torch(&a, &w->r, &w->torch, o, w->block, w->n_blocks)
-                            : plim__pyarray_numpy(&a, &w->r, o, w->block, w->n_blocks);
-    if (!good) return 0;
-    int reached = 0;
-    for (uint32_t i = 0; i < a.n_data; i++) reached |= block_add(w, a.data[i], a.bytes);
-    if (a.base && depth) reached |= object_visit(w, a.base, depth - 1, 0);
-    if (a.node) {
-        reached |= REACHES_GRAPH;
-        if (w->graphs && w->n_work < WORK) w->work[w->n_work++] = a.node;
-        if (!w->t.grad_fn[0]) snprintf(w->t.grad_fn, sizeof w->t.grad_fn, "%s", a.grad_fn);
-    }
-    if (!reached) return 0;
-    kind_add(&w->t, a.element);
-    w->t.arrays += reached & REACHES_BLOCKS;
-    return reached;
-}
-
 /* Whether a long list holds nothing but numbers and the like, by its first items and others spread evenly. */
 static bool items_dull(walker *w, plim__pyitems *it)
 {
@@ -218,6 +198,39 @@ static bool items_dull(walker *w, plim__pyitems *it)
         }
     }
     return true;
+}
+
+/* The objects of an array of dtype object. */
+static int pointers_visit(walker *w, uint64_t at, uint64_t n, uint32_t depth)
+{
+    plim__pyitems it;
+    uint64_t key, value;
+    int reached = 0;
+    if (!plim__pyitems_pointers(&it, &w->r, at, n) || items_dull(w, &it)) return 0;
+    while (plim__pyitems_next(&it, &key, &value)) reached |= object_visit(w, value, depth, 0);
+    return reached;
+}
+
+static int array_visit(walker *w, const plim__pyobject *o, uint32_t depth)
+{
+    plim__pyarray a;
+    const bool torch = o->type->kind == PLIM__PY_TENSOR;
+    const bool good = torch ? plim__pyarray_torch(&a, &w->r, &w->torch, o, w->block, w->n_blocks)
+                            : plim__pyarray_numpy(&a, &w->r, o, w->block, w->n_blocks);
+    if (!good) return 0;
+    int reached = 0;
+    for (uint32_t i = 0; i < a.n_data; i++) reached |= block_add(w, a.data[i], a.bytes);
+    if (a.base && depth) reached |= object_visit(w, a.base, depth - 1, 0);
+    if (a.objects && depth) reached |= pointers_visit(w, a.objects, a.bytes / 8, depth - 1);
+    if (a.node) {
+        reached |= REACHES_GRAPH;
+        if (w->graphs && w->n_work < WORK) w->work[w->n_work++] = a.node;
+        if (!w->t.grad_fn[0]) snprintf(w->t.grad_fn, sizeof w->t.grad_fn, "%s", a.grad_fn);
+    }
+    if (!reached) return 0;
+    if (!a.objects) kind_add(&w->t, a.element);
+    w->t.arrays += reached & REACHES_BLOCKS;
+    return reached;
 }
 
 /* Where torch.nn.Module keeps its parts. */
@@ -278,29 +291,6 @@ static int object_visit(walker *w, uint64_t address, uint32_t depth, uint32_t ne
 
 /* -------------------------------------------------------------------------------------------------- variables */
 
-/* The attribute of an instance that holds at least four fifths of it. Tallies the whole. @return its address, 0: none does */
-static uint64_t attribute_find(walker *w, const plim__pyobject *o, char *attribute, size_t size)
-{
-    plim__pyitems it;
-    uint64_t key, value, best = 0, best_bytes = 0;
-    char name[64];
-    bool graph = false;
-    if (!plim__pyitems_open(&it, &w->r, o)) return 0;
-    while (plim__pyitems_next(&it, &key, &value)) {
-        const uint64_t before = w->t.bytes;
-        const bool part = is_module_part(&w->r, key, name, sizeof name);
-        const int reached = object_visit(w, value, part ? DEPTH : DEPTH - 1, NEST);
-        const uint64_t bytes = w->t.bytes - before;
-        const bool better = bytes > best_bytes || (!best_bytes && !graph && reached & REACHES_GRAPH);
-        if (!better) continue;
-        graph |= reached & REACHES_GRAPH;
-        best_bytes = bytes;
-        best = part ? 0 : value;
-        snprintf(attribute, size, "%s", name);
-    }
-    return best && best_bytes >= w->t.bytes / 5 * 4 ? best : 0;
-}
-
 static void found_add(walker *w, const char *name, const place *where, const plim__pyobject *o, uint64_t length, uint64_t with)
 {
     if ((!w->t.bytes && !w->t.grad_fn[0]) || w->n_found == NAMES) return;
@@ -319,6 +309,61 @@ static void found_add(walker *w, const char *name, const place *where, const pli
     tally_finish(&w->t, &f->name);
 }
 
+static void variable_add(walker *w, const char *name, const place *where, uint64_t address, int narrow);
+
+typedef struct attribute {
+    char name[64];
+    uint64_t value, bytes; /* that no attribute before it reaches */
+    bool part, graph;
+} attribute;
+
+/* The attributes of an instance that reach anything. Tallies the whole. */
+static uint32_t attributes_scan(walker *w, const plim__pyobject *o, attribute *out)
+{
+    plim__pyitems it;
+    uint64_t key, value;
+    uint32_t n = 0;
+    if (!plim__pyitems_open(&it, &w->r, o)) return 0;
+    while (n < ATTRIBUTES && plim__pyitems_next(&it, &key, &value)) {
+        const uint64_t before = w->t.bytes;
+        attribute *a = &out[n];
+        a->part = is_module_part(&w->r, key, a->name, sizeof a->name);
+        const int reached = object_visit(w, value, a->part ? DEPTH : DEPTH - 1, NEST);
+        a->value = value;
+        a->bytes = w->t.bytes - before;
+        a->graph = reached & REACHES_GRAPH;
+        n += reached != 0;
+    }
+    return n;
+}
+
+/* Attributes with an eighth of it, or a graph, have names of their own; where these are four fifths of it, it is not named itself. */
+static void instance_add(walker *w, const char *name, const place *where, const plim__pyobject *o, int narrow)
+{
+    attribute part[ATTRIBUTES];
+    const uint32_t n = attributes_scan(w, o, part);
+    const uint64_t whole = w->t.bytes;
+    uint64_t named = 0;
+    bool graph = false;
+    for (uint32_t i = 0; i < n; i++) {
+        if (part[i].part || !part[i].name[0] || !narrow || (!part[i].graph && part[i].bytes < whole / 8 + 1)) {
+            part[i].value = 0;
+            continue;
+        }
+        named += part[i].bytes;
+        graph |= part[i].graph;
+    }
+    if (graph) w->t.grad_fn[0] = 0;
+    if (named < whole / 5 * 4 || !named || w->r.spent) found_add(w, name, where, o, 0, w->t.arrays);
+    for (uint32_t i = 0; i < n; i++) {
+        char longer[128];
+        if (!part[i].value) continue;
+        snprintf(longer, sizeof longer, "%.63s.%.63s", name, part[i].name);
+        longer[sizeof part[i].name - 1] = 0;
+        variable_add(w, longer, where, part[i].value, narrow - 1);
+    }
+}
+
 static void variable_add(walker *w, const char *name, const place *where, uint64_t address, int narrow)
 {
     plim__pyobject o;
@@ -328,14 +373,7 @@ static void variable_add(walker *w, const char *name, const place *where, uint64
     if (o.type->kind == PLIM__PY_CELL) {
         if (narrow) variable_add(w, name, where, o.word[2], narrow - 1);
     } else if (o.type->kind == PLIM__PY_INSTANCE) {
-        char attribute[64], longer[128];
-        const uint64_t holder = attribute_find(w, &o, attribute, sizeof attribute);
-        if (holder && narrow) {
-            snprintf(longer, sizeof longer, "%s.%s", name, attribute);
-            longer[63] = 0;
-            variable_add(w, longer, where, holder, narrow - 1);
-        } else
-            found_add(w, name, where, &o, 0, w->t.arrays);
+        instance_add(w, name, where, &o, narrow);
     } else if (o.type->kind >= PLIM__PY_LIST && o.type->kind <= PLIM__PY_DEQUE) {
         items_visit(w, &o, DEPTH, NEST, &length, &with);
         found_add(w, name, where, &o, length, with);

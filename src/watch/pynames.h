@@ -4,9 +4,9 @@
  *
  * Looked at: the locals of the frames of all threads, the globals of their modules; in them arrays (numpy.ndarray and views of it through `base`),
  * torch.Tensor and its Parameter (storage; grad; what its autograd graph saved), bytes, bytearray and str, lists, tuples, sets, dicts and deques of
- * these, attributes of instances (through __dict__ or inline values), a few levels deep. CPython 3.8 to 3.13.
+ * these, attributes of instances (through __dict__, inline values or __slots__), a few levels deep. CPython 3.8 to 3.13.
  *
- * Not seen: __slots__, suspended generators, modules without a frame, tensors saved by autograd functions written in Python. */
+ * Not seen: suspended generators, modules without a frame, tensors saved by autograd functions written in Python. */
 #ifndef PLIM_WATCH_PYNAMES_H
 #define PLIM_WATCH_PYNAMES_H
 
@@ -24,7 +24,7 @@ typedef struct plim__pyname {
 /** Variables that reach recorded blocks, by bytes, largest first (of equals the main module's first, then locals from the outermost frame in); and
  *  tensors that keep an autograd graph alive (grad_fn), even where they reach no block.
  *  A block reached by several variables counts for each of them (two names for one array are both said), but once in each.
- *  The node's name comes from the process's own memory (its run-time type), no file is read. Takes half a second at most.
+ *  The node's name comes from the process's own memory (its run-time type), no file is read. Takes half a second of the processor at most.
  *  @param thread_state  PyThreadState whose frames are walked first; 0: the process's python_thread_state
  *  @param block         sorted by address
  *  @return how many, at most `max`; 0 where there is no Python, or nothing can be read */

@@ -60,7 +60,7 @@ enum { /* bits of tp_flags */
     FLAG_TYPE,
 };
 
-enum { BASES = 32, DEQUE_BLOCK = 64, SLOTS_MAX = 1 << 24, THREADS_LOOKED = 256 };
+enum { BASES = 32, DEQUE_BLOCK = 64, SLOTS_MAX = 1 << 24, SLOTS_OWN = 64, THREADS_LOOKED = 256, CLOCK_EVERY = 16 };
 #define NO_KEY UINT32_MAX
 
 static bool has(uint64_t flags, int bit)
@@ -75,10 +75,11 @@ static uint64_t word_of(const void *bytes, size_t at)
     return w;
 }
 
+/* Of this thread's own work: what is found does not depend on what else the machine does. */
 static uint64_t now_ns(void)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
@@ -110,7 +111,7 @@ bool plim__pyreader_init(plim__pyreader *r, const plim__rec_process *process, ui
 
 bool plim__pyreader_spent(plim__pyreader *r)
 {
-    if (!r->left || now_ns() > r->deadline_ns) r->spent = true;
+    if (!r->left || (r->left % CLOCK_EVERY == 0 && now_ns() > r->deadline_ns)) r->spent = true;
     return r->spent;
 }
 
@@ -154,7 +155,7 @@ static plim__pykind kind_find(plim__pyreader *r, const char *type, uint64_t flag
                    {FLAG_BYTES, PLIM__PY_BYTES}, {FLAG_INT, PLIM__PY_LEAF}, {FLAG_TYPE, PLIM__PY_LEAF}};
     for (size_t i = 0; i < sizeof by_flag / sizeof *by_flag; i++)
         if (has(flags, by_flag[i].bit)) return by_flag[i].kind;
-    const bool attributes = dict_offset > 0 || has(flags, FLAG_MANAGED_DICT);
+    const bool attributes = dict_offset > 0 || has(flags, FLAG_MANAGED_DICT) || has(flags, FLAG_HEAP); /* the last: __slots__ */
     char bytes[TYPE_READ], name[64];
     memcpy(bytes, type, sizeof bytes);
     for (int i = 0; i < BASES; i++) {
@@ -328,12 +329,21 @@ static bool items_dict_at(plim__pyitems *it, uint64_t address)
     return plim__pyobject_read(it->r, address, &dict) && dict.type->kind == PLIM__PY_DICT && items_dict(it, &dict);
 }
 
+/* The fields of an instance without a dict: __slots__, or members in C, some of which may be objects. They have no names here. */
+static bool items_slots(plim__pyitems *it, const plim__pyobject *o)
+{
+    const uint64_t size = o->type->basic_size;
+    return size > 16 && size <= 16 + 8 * SLOTS_OWN && items_flat(it, o->address + 16, (size - 16) / 8, 1, 0);
+}
+
 static bool items_attributes(plim__pyitems *it, const plim__pyobject *o)
 {
     const plim__pytype *t = o->type;
     const uint32_t version = it->r->objects->version;
-    if (version < 0x030b || !has(t->flags, FLAG_MANAGED_DICT))
-        return t->dict_offset > 0 && items_dict_at(it, plim__peer_word(it->r->pid, o->address + (uint64_t)t->dict_offset));
+    if (version < 0x030b || !has(t->flags, FLAG_MANAGED_DICT)) {
+        if (t->dict_offset <= 0) return items_slots(it, o);
+        return items_dict_at(it, plim__peer_word(it->r->pid, o->address + (uint64_t)t->dict_offset));
+    }
     uint64_t before[2];
     if (!plim__peer_read(it->r->pid, o->address - 32, before, sizeof before)) return false;
     if (version == 0x030b) return before[0] ? items_keys(it, t->shared_keys, before[0]) : items_dict_at(it, before[1]);
@@ -369,6 +379,14 @@ bool plim__pyitems_open(plim__pyitems *it, plim__pyreader *r, const plim__pyobje
     case PLIM__PY_INSTANCE: it->length = 0; return items_attributes(it, o);
     default: return false;
     }
+}
+
+bool plim__pyitems_pointers(plim__pyitems *it, plim__pyreader *r, uint64_t at, uint64_t n)
+{
+    memset(it, 0, offsetof(plim__pyitems, chunk));
+    it->r = r;
+    it->length = n;
+    return items_flat(it, at, n, 1, 0);
 }
 
 /* Reads the slots from `next` on: as many as there is room for, or the rest. */

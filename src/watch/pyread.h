@@ -1,6 +1,7 @@
 /* Objects of a CPython interpreter, read out of another process's memory: types, texts, the items of containers, attributes of instances, frames and
  * their locals. Nothing is believed without a look at its type, and every type is looked at once (its metatype must be a type). What cannot be read
- * is nothing. Reading goes on until the reader's time or its number of objects is spent; from then on everything is nothing. CPython 3.8 to 3.13. */
+ * is nothing. Reading goes on until the reader's time (of the processor) or its number of objects is spent; from then on everything is nothing.
+ * CPython 3.8 to 3.13. */
 #ifndef PLIM_WATCH_PYREAD_H
 #define PLIM_WATCH_PYREAD_H
 
@@ -22,7 +23,7 @@ typedef enum plim__pykind {
     PLIM__PY_CELL,
     PLIM__PY_NDARRAY,  /* numpy.ndarray and classes made from it */
     PLIM__PY_TENSOR,   /* torch.Tensor and classes made from it */
-    PLIM__PY_INSTANCE, /* of anything else that has attributes */
+    PLIM__PY_INSTANCE, /* of anything else that has attributes or slots */
 } plim__pykind;
 
 typedef struct plim__pytype {
@@ -85,6 +86,8 @@ typedef struct plim__pyitems {
 
 /** The items of a list, tuple, set or deque, the values of a dict, the attributes of an instance. @return false: it has none that can be read */
 bool plim__pyitems_open(plim__pyitems *it, plim__pyreader *r, const plim__pyobject *o);
+/** n pointers to objects, as an array of dtype object has them. */
+bool plim__pyitems_pointers(plim__pyitems *it, plim__pyreader *r, uint64_t at, uint64_t n);
 /** @param key  address of the key of a dict, of the name of an attribute; else 0 */
 bool plim__pyitems_next(plim__pyitems *it, uint64_t *key, uint64_t *value);
 /** Goes on at this slot. Not for a deque. */

@@ -23,16 +23,17 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define PLIM__REC_ENV "PLIMSOLL_WATCH" /* "/proc/123/fd/7" */
 #define PLIM__REC_MAGIC UINT64_C(0x6c6c6f736d696c70)
 
 enum {
-    PLIM__REC_VERSION = 2,
+    PLIM__REC_VERSION = 3,
     PLIM__REC_SLOTS = 64,
     PLIM__REC_SHARDS = 256,
-    PLIM__REC_SHARD_BLOCKS = 509, /* a shard of 12 KiB */
+    PLIM__REC_SHARD_BLOCKS = 511, /* a shard of 12 KiB */
     PLIM__REC_SITES = 4096,       /* a power of two */
     PLIM__REC_CODES = 2048,       /* a power of two */
     PLIM__REC_EVENTS = 1 << 16,   /* a power of two */
@@ -95,8 +96,9 @@ typedef struct plim__rec_shard {
     _Atomic uint32_t lock;
     _Atomic uint32_t version; /* odd: being changed */
     _Atomic uint32_t count;   /* block[0..count) are live, in no order */
-    uint32_t reserved[15];
+    uint32_t reserved;
     plim__rec_block block[PLIM__REC_SHARD_BLOCKS];
+    uint64_t unused;
 } plim__rec_shard;
 
 typedef enum plim__rec_event_kind { PLIM__REC_GOT, PLIM__REC_FREED } plim__rec_event_kind;
@@ -179,21 +181,27 @@ typedef struct plim__rec_process {
     uint64_t python_runtime;                 /* &_PyRuntime, 0 if it is not exported */
     uint64_t python_code_type, python_str_type; /* &PyCode_Type, &PyUnicode_Type */
     uint64_t python_dict_type, python_list_type, python_tuple_type;
-    _Atomic uint64_t python_thread_state;    /* of the thread that asked for memory last */
+    uint64_t reserved_line[6];
 
+    /* What every large request touches lies in as few cache lines as can be: after a program's own work on large blocks none of it is in the cache. */
+    _Atomic uint64_t python_thread_state; /* of the thread that asked for memory last */
     _Atomic uint64_t live_bytes, live_blocks, allocations, frees;
+    _Atomic uint64_t events; /* how many were ever put into the ring */
     _Atomic uint64_t refusals;
     _Atomic uint64_t lost_blocks, lost_sites, lost_codes, not_unwound;
 
     plim__rec_heap heap;
     plim__rec_ask ask;
+    uint64_t reserved_end[5];
 
-    _Atomic uint64_t events; /* how many were ever put into the ring */
-    plim__rec_code code[PLIM__REC_CODES];
-    plim__rec_site site[PLIM__REC_SITES];
-    plim__rec_event event[PLIM__REC_EVENTS];
     plim__rec_shard shard[PLIM__REC_SHARDS];
+    plim__rec_event event[PLIM__REC_EVENTS];
+    plim__rec_site site[PLIM__REC_SITES];
+    plim__rec_code code[PLIM__REC_CODES];
 } plim__rec_process;
+
+_Static_assert(offsetof(plim__rec_process, python_thread_state) % 64 == 0 && offsetof(plim__rec_process, shard) % 64 == 0, "cache lines");
+_Static_assert(sizeof(plim__rec_shard) % 64 == 0 && sizeof(plim__rec_site) % 64 == 0, "cache lines");
 
 /* ---------------------------------------------------------------------------------------------- the header */
 

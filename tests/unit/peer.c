@@ -41,7 +41,7 @@ static void child_end(int pid)
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-/* Two pages of which the second may not be read. */
+/* One page, with nothing mapped after it. */
 static char *pages;
 
 static int pages_setup(void **state)

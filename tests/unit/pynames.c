@@ -166,7 +166,14 @@ static const char plain_script[] =
     "    def run(self, f): f()\n"
     "class Late: pass\n"
     "class Two:\n"
-    "    def __init__(self): self.left, self.right = make(), make()\n"
+    "    def __init__(self): self.left, self.right, self.name = make(), make(), 'two'\n"
+    "class Slots:\n"
+    "    __slots__ = 'number', 'data'\n"
+    "    def __init__(self): self.number, self.data = 1, make()\n"
+    "slotted = Slots()\n"
+    "class Many:\n"
+    "    def __init__(self):\n"
+    "        for i in range(12): setattr(self, 'part%d' % i, make())\n"
     "history = [make() for _ in range(100)]\n"
     "table = {'a': make(), 'b': make(), 3: make(), 'n': 1}\n"
     "recent = collections.deque((make() for _ in range(150)), maxlen=130)\n"
@@ -176,6 +183,7 @@ static const char plain_script[] =
     "vars(late)['kept'] = make()\n"
     "setattr(late, 'more', 1)\n"
     "two = Two()\n"
+    "many = Many()\n"
     "text = b'x' * (3 * N)\n"
     "_block(id(text), len(text) + 33)\n"
     "loop = [make()]\n"
@@ -208,7 +216,10 @@ static void plain_check(const program *p)
     const char *run = p->process->python_version >> 16 < 0x030b ? "local of run()" : "local of Store.run()";
     name_check(p, (want){"self.cache", run, "list", "bytearray[1048576]", .length = 3, .items = 3, .bytes = 3 * MIB});
     name_check(p, (want){"late.kept", GLOBALS, "bytearray", "bytearray[1048576]", .items = 1, .bytes = MIB});
-    name_check(p, (want){"two", GLOBALS, "Two", "bytearray[1048576]", .items = 2, .bytes = 2 * MIB});
+    name_check(p, (want){"two.left", GLOBALS, "bytearray", "bytearray[1048576]", .items = 1, .bytes = MIB});
+    name_check(p, (want){"two.right", GLOBALS, "bytearray", "bytearray[1048576]", .items = 1, .bytes = MIB});
+    name_check(p, (want){"slotted", GLOBALS, "Slots", "bytearray[1048576]", .items = 1, .bytes = MIB});
+    name_check(p, (want){"many", GLOBALS, "Many", "bytearray[1048576]", .items = 12, .bytes = 12 * MIB});
     name_check(p, (want){"here", "local of outer()", "bytearray", "bytearray[1048576]", .items = 1, .bytes = MIB});
     name_check(p, (want){"shared", "local of outer()", "bytearray", "bytearray[1048576]", .items = 1, .bytes = MIB});
     name_check(p, (want){"deep", "local of inner()", "list", "bytearray[1048576]", .length = 2, .items = 2, .bytes = 2 * MIB});
@@ -234,6 +245,8 @@ static void test_plain(void **state)
             assert_int_equal(n->frame_globals != 0, !strcmp(n->name.where, GLOBALS));
             if (!strcmp(n->name.name, "store.cache")) assert_int_equal(n->site, 7), assert_int_equal(n->site_bytes, 3 * MIB);
             assert_string_not_equal(n->name.name, "numbers");
+            assert_string_not_equal(n->name.name, "two");
+            assert_string_not_equal(n->name.name, "store");
             assert_string_not_equal(n->name.name, "barren");
         }
         print_message("%s: %u names\n", pythons[i], p->n_names);
@@ -261,6 +274,42 @@ static void test_threads(void **state)
     program_end(p);
 }
 
+/* While the program goes on and changes what is read. What it leaves alone must be there every time. */
+static void test_running(void **state)
+{
+    (void)state;
+    if (!n_pythons) skip();
+    for (uint32_t i = 0; i < n_pythons; i++) {
+        program *p = program_start(pythons[i], "import threading\n"
+                                               "class C: pass\n"
+                                               "kept = [bytearray(1 << 20) for _ in range(5)]\n"
+                                               "for b in kept: _raw(b)\n"
+                                               "lists, dicts, object = [], {}, C()\n"
+                                               "def churn(k=0):\n"
+                                               "    while True:\n"
+                                               "        k += 1\n"
+                                               "        lists.append([kept[k % 5], k, str(k)])\n"
+                                               "        dicts[k] = (kept, {k: lists})\n"
+                                               "        setattr(object, 'a%d' % (k % 50), [k] * (k % 1000))\n"
+                                               "        if k % 40 == 0: delattr(object, 'a0')\n"
+                                               "        if k % 200 == 0: lists.clear(), dicts.clear()\n"
+                                               "def deeper(n):\n"
+                                               "    here = kept[0]\n"
+                                               "    return deeper(n - 1) if n else churn()\n"
+                                               "def again():\n"
+                                               "    while True:\n"
+                                               "        try: deeper(5)\n"
+                                               "        except AttributeError: pass\n"
+                                               "threading.Thread(target=again, daemon=True).start()\n"
+                                               "wait()\n");
+        for (int k = 0; k < 6; k++) {
+            p->n_names = plim__pynames_find(p->name, NAMES, p->process, 0, p->block, p->n_blocks);
+            name_check(p, (want){"kept", GLOBALS, "list", "bytearray[1048576]", .length = 5, .items = 5, .bytes = 5 * MIB});
+        }
+        program_end(p);
+    }
+}
+
 /* ---------------------------------------------------------------------------------------------------- numpy */
 
 static void test_numpy(void **state)
@@ -276,6 +325,7 @@ static void test_numpy(void **state)
                                       "    _array(a)\n"
                                       "    return a\n"
                                       "history = [make(200, 200) for _ in range(98)]\n"
+                                      "mixed = np.array([None, make(200, 200), 1, make(200, 200)], dtype=object)\n"
                                       "def step():\n"
                                       "    batch = make(64, 3, 40, 40, dtype=np.float32)\n"
                                       "    view = make(1000, 100, dtype=np.int32)[10:20, ::2]\n"
@@ -287,6 +337,7 @@ static void test_numpy(void **state)
                                       "    wait()\n"
                                       "step()\n");
     name_check(p, (want){"history", GLOBALS, "list", "float64[200,200]", .length = 98, .items = 98, .bytes = 98 * 320000});
+    name_check(p, (want){"mixed", GLOBALS, "ndarray", "float64[200,200]", .items = 1, .bytes = 2 * 320000});
     name_check(p, (want){"batch", "local of step()", "ndarray", "float32[64,3,40,40]", .items = 1, .bytes = 1228800});
     name_check(p, (want){"again", "local of step()", "ndarray", "float32[64,3,40,40]", .items = 1, .bytes = 1228800});
     name_check(p, (want){"view", "local of step()", "ndarray", "int32[10,50]", .items = 1, .bytes = 400000});
@@ -451,8 +502,8 @@ static void pythons_find(void)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain), cmocka_unit_test(test_threads), cmocka_unit_test(test_numpy), cmocka_unit_test(test_torch),
-        cmocka_unit_test(test_graph), cmocka_unit_test(test_nonsense),
+        cmocka_unit_test(test_plain), cmocka_unit_test(test_threads), cmocka_unit_test(test_running), cmocka_unit_test(test_numpy),
+        cmocka_unit_test(test_torch), cmocka_unit_test(test_graph), cmocka_unit_test(test_nonsense),
     };
     pythons_find();
     return cmocka_run_group_tests(tests, NULL, NULL);

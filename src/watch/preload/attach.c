@@ -181,7 +181,8 @@ static void slot_fill(void)
     plim__rec_process *me = plim__pre.me;
     me->pid = (int32_t)getpid();
     me->parent = (int32_t)getppid();
-    me->start_ns = started_ns > plim__pre.header->start_ns ? started_ns - plim__pre.header->start_ns : 0;
+    plim__pre.start_ns = plim__pre.header->start_ns;
+    me->start_ns = started_ns > plim__pre.start_ns ? started_ns - plim__pre.start_ns : 0;
     plim__pre.attached_ns = plim__pre_now();
     memcpy(me->allocator, allocator, sizeof allocator);
     prctl(PR_GET_NAME, me->program);

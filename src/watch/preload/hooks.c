@@ -46,10 +46,10 @@ PLIM__PRE_APART static void *large_realloc(void *old, size_t n, const void *call
     if (large && !plim__pre_begin(&r)) return NULL;
     plim__rec_block block;
     plim__pre_in_hook = 1;
-    const bool taken = had && plim__pre_take((uintptr_t)old, &block);
+    const bool taken = had && plim__pre_take((uintptr_t)old, &block, plim__pre_now());
     void *p = plim__pre_real.realloc(old, n);
     const int error = errno;
-    if (taken && !p && n) plim__pre_put(&block, plim__pre_now());
+    if (taken && !p && n) plim__pre_put(&block, false, plim__pre_now());
     if (large) plim__pre_end(&r, p, error);
     plim__pre_in_hook = 0;
     errno = error;
@@ -66,7 +66,8 @@ PLIM__PRE_APART static void large_free(void *p)
     const int error = errno;
     plim__rec_block block;
     plim__pre_in_hook = 1;
-    if (plim__pre_take((uintptr_t)p, &block)) plim__pre_heap_tick(plim__pre_now());
+    const uint64_t now = plim__pre_now();
+    if (plim__pre_take((uintptr_t)p, &block, now)) plim__pre_heap_tick(now);
     errno = error;
     plim__pre_real.free(p);
     plim__pre_in_hook = 0;

@@ -108,11 +108,12 @@ static void count_freed(const plim__rec_block *b)
     add(&me->frees, 1);
 }
 
-static void went(const plim__rec_block *b)
+/* Whether it was mapped the caller mostly knows, which spares a look at the site. */
+static void went(const plim__rec_block *b, bool was_mapped, uint64_t now)
 {
     count_freed(b);
-    event_push(b, PLIM__REC_FREED, plim__pre_now());
-    if (is_mapped(b->site))
+    event_push(b, PLIM__REC_FREED, now);
+    if (was_mapped)
         atomic_fetch_sub(&mapped, 1);
     else if (!plim__pre.glibc)
         page_mark(b->address, -1);
@@ -121,7 +122,7 @@ static void went(const plim__rec_block *b)
 /* ---- the four ---- */
 
 /* A block at an address that is recorded already tells that its free was not seen (a library that calls the allocator past us): that one is gone. */
-void plim__pre_put(const plim__rec_block *b, uint64_t now)
+void plim__pre_put(const plim__rec_block *b, bool maps, uint64_t now)
 {
     plim__rec_shard *s = shard_of(b->address);
     plim__rec_block stale;
@@ -135,20 +136,20 @@ void plim__pre_put(const plim__rec_block *b, uint64_t now)
         atomic_store_explicit(&s->count, n + 1, memory_order_relaxed);
     }
     shard_close(s);
-    if (was != UINT32_MAX) went(&stale);
+    if (was != UINT32_MAX) went(&stale, is_mapped(stale.site), now);
     if (!room) {
         add(&plim__pre.me->lost_blocks, 1);
         return;
     }
     count_got(b);
     event_push(b, PLIM__REC_GOT, now);
-    if (is_mapped(b->site))
+    if (maps)
         mapped_mark(b);
     else if (!plim__pre.glibc)
         page_mark(b->address, 1);
 }
 
-bool plim__pre_take(uint64_t address, plim__rec_block *out)
+bool plim__pre_take(uint64_t address, plim__rec_block *out, uint64_t now)
 {
     plim__rec_shard *s = shard_of(address);
     shard_open(s);
@@ -156,7 +157,7 @@ bool plim__pre_take(uint64_t address, plim__rec_block *out)
     if (i != UINT32_MAX) *out = shard_remove(s, i);
     shard_close(s);
     if (i == UINT32_MAX) return false;
-    went(out);
+    went(out, false, now);
     return true;
 }
 
@@ -196,14 +197,14 @@ uint32_t plim__pre_take_mapped(uint64_t lo, uint64_t hi, plim__rec_block *out, u
     if (!atomic_load(&mapped) || lo >= atomic_load(&mapped_hi) || hi <= atomic_load(&mapped_lo)) return 0;
     uint32_t n = take_from(shard_of(lo), lo, hi, out, max);
     if (n == 1 && out[0].address == lo && out[0].bytes >= hi - lo - 4095 && out[0].bytes <= hi - lo) {
-        went(&out[0]); /* exactly one block: nothing else can lie there */
+        went(&out[0], true, plim__pre_now()); /* exactly one block: nothing else can lie there */
         return 1;
     }
     for (uint32_t i = 0; i < PLIM__REC_SHARDS && n < max; i++) {
         plim__rec_shard *s = &plim__pre.me->shard[i];
         if (atomic_load_explicit(&s->count, memory_order_relaxed)) n += take_from(s, lo, hi, out + n, max - n);
     }
-    for (uint32_t i = 0; i < n; i++) went(&out[i]);
+    for (uint32_t i = 0; i < n; i++) went(&out[i], true, plim__pre_now());
     return n;
 }
 

@@ -40,7 +40,7 @@ static void take(taken *t, const void *at, size_t n)
 
 static void put_back(const taken *t)
 {
-    for (uint32_t i = 0; i < t->n; i++) plim__pre_put(&t->block[i], plim__pre_now());
+    for (uint32_t i = 0; i < t->n; i++) plim__pre_put(&t->block[i], true, plim__pre_now());
 }
 
 static void put_rest(const plim__rec_block *b, uint64_t lo, uint64_t hi)
@@ -50,8 +50,8 @@ static void put_rest(const plim__rec_block *b, uint64_t lo, uint64_t hi)
     left.bytes = lo > b->address ? lo - b->address : 0;
     right.address = hi;
     right.bytes = end > hi ? end - hi : 0;
-    if (left.bytes) plim__pre_put(&left, plim__pre_now());
-    if (right.bytes) plim__pre_put(&right, plim__pre_now());
+    if (left.bytes) plim__pre_put(&left, true, plim__pre_now());
+    if (right.bytes) plim__pre_put(&right, true, plim__pre_now());
 }
 
 /* After success: what lies outside stays. More mappings than fit are cut now, in turns. */

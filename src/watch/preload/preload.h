@@ -19,6 +19,8 @@
 
 #define PLIM__PRE_APART __attribute__((noinline))
 
+#pragma GCC visibility push(hidden) /* declarations too, so that the compiler reaches our variables without a table */
+
 /* ------------------------------------------------------------------------------------------------ the real functions */
 
 /* What stands behind us: the next library's functions. Before they are known each points at a function that looks for them first. */
@@ -64,6 +66,7 @@ typedef struct plim__pre_state {
     _Atomic uint32_t *stage; /* in a page that a fork clears, so a child writes nothing into its parent's slot */
     plim__rec_header *header;
     plim__rec_process *me;
+    uint64_t start_ns; /* as the header has it */
     uint32_t slot;
     _Atomic uint32_t flags;    /* of plim__rec_process */
     bool glibc;                /* the real malloc is the C library's: blocks have its header */
@@ -154,10 +157,10 @@ void plim__pre_heap_tick(uint64_t now);
 
 /* ------------------------------------------------------------------------------------------------ live blocks */
 
-/** Records a block (address, bytes, site, ms) and the event of it, which happens `now`. */
-void plim__pre_put(const plim__rec_block *b, uint64_t now);
-/** Takes the block that begins at `address` out. False: there is none. */
-bool plim__pre_take(uint64_t address, plim__rec_block *out);
+/** Records a block (address, bytes, site, ms) and the event of it, which happens `now`. `maps`: as plim__pre_maps says of its call. */
+void plim__pre_put(const plim__rec_block *b, bool maps, uint64_t now);
+/** Takes the allocator's block that begins at `address` out. False: there is none. */
+bool plim__pre_take(uint64_t address, plim__rec_block *out, uint64_t now);
 /** Looks without taking: its bytes, 0: there is none. */
 uint64_t plim__pre_bytes_at(uint64_t address);
 /** Takes mapped blocks out of which some byte lies in [lo, hi). @return how many, at most `max` */
@@ -204,5 +207,7 @@ void plim__pre_unwind_prepare(void);
 /** Return addresses of this thread's stack from the hook's caller on, innermost first. 0: not unwound (cannot be done here, or has cost too much). */
 uint32_t plim__pre_unwind(const void *caller, uint64_t *out, uint32_t max);
 void plim__pre_unwind_reset(void);
+
+#pragma GCC visibility pop
 
 #endif

@@ -16,7 +16,7 @@ uint64_t plim__pre_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec - plim__pre.header->start_ns;
+    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec - plim__pre.start_ns;
 }
 
 void plim__pre_flag(uint32_t flag)
@@ -63,8 +63,9 @@ void plim__pre_end(plim__pre_request *r, const void *got, int error)
     if (got) {
         const uint64_t now = plim__pre_now();
         const plim__rec_block b = {.address = (uintptr_t)got, .bytes = r->bytes, .site = r->site, .ms = (uint32_t)(now / 1000000)};
-        plim__pre_put(&b, now);
-        if (!plim__pre_maps(r->call)) plim__pre_heap_tick(now);
+        const bool maps = plim__pre_maps(r->call);
+        plim__pre_put(&b, maps, now);
+        if (!maps) plim__pre_heap_tick(now);
     } else if (error == ENOMEM || r->bytes > PTRDIFF_MAX) {
         plim__pre_failed(r, error);
     }
