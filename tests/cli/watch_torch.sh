@@ -18,8 +18,7 @@ step: the first forward line holds its activation | holder("torch_step.py", "sel
 step: and so does the second | holder("torch_step.py", "self.two(x)").bytes >= 512 * 16 * 64 * 64 * 4
 step: both in the text | all("torch_step.py:%d" % line("torch_step.py", t) in said for t in ("self.one(x)", "self.two(x)"))
 step: they are in memory | holder("torch_step.py", "self.one(x)").resident_bytes >= 0.98 * 512 * 16 * 64 * 64 * 4
-step: something is said to help, with its peak | any(x.computed and x.peak_bytes < bad.peak_as_is_bytes for x in bad.fixes)
-step: a smaller batch is among it | fix("batch")
+step: a smaller batch is said to help, and it does | fix("batch")
 FACTS
 
 watched --memory 1G -- "$PYTHON" "$watch_programs/torch_graph.py"
@@ -35,11 +34,12 @@ graph: the remedy | fix(r"\.item\(\)").computed and "detach()" in " ".join(x.tex
 graph: the remedy fits | fix(r"\.item\(\)").fits and "fits" in said
 FACTS
 
-# What was promised is what the remedy gives: the same script with it, not watched.
-"$PYTHON" "$watch_programs/torch_graph.py" fixed >"$TMP/out" 2>"$TMP/err"
+# What was promised is what the remedy gives: the same script with it, not watched, and without what glibc keeps between blocks of PyTorch's (100 MiB
+# in some runs).
+MALLOC_MMAP_THRESHOLD_=1048576 "$PYTHON" "$watch_programs/torch_graph.py" fixed >"$TMP/out" 2>"$TMP/err"
 watch_status=$?
 facts <<'FACTS'
-graph: with the remedy the peak is as promised, within a quarter | status == 0 and near(fix(r"\.item\(\)").peak_bytes, number("peak (.*)"), 0.25)
+graph: with the remedy the peak is as promised, within 15 % | status == 0 and near(fix(r"\.item\(\)").peak_bytes, number("peak (.*)"), 0.15)
 FACTS
 
 finish

@@ -1,6 +1,7 @@
 """What fork_pool.py and spawn_pool.py run: 3 workers, each keeps 100 MiB as long as it lives."""
 import multiprocessing
 import os
+import time
 
 import numpy as np
 
@@ -24,6 +25,7 @@ def run(how):
         barrier = manager.Barrier(WORKERS)
         pids = workers.map(work, [barrier] * WORKERS, chunksize=1)
         print("workers", *sorted(pids), flush=True)
+        time.sleep(0.5)  # what others hold is looked at a hundred times a second, on a machine that has time for it
         try:
             ask()
             print("granted")
