@@ -720,6 +720,7 @@ typedef struct plim_watch_process {
     bool attached; /**< the recording library is in it; false: followed through /proc alone */
     bool ended;
     uint64_t resident, resident_peak, recorded;
+    uint64_t allocations, frees; /**< of 256 KiB and more, all that it ever made; 0 where it is not attached, or too long gone */
 } plim_watch_process;
 
 typedef enum plim_watch_event {

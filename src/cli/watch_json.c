@@ -173,6 +173,8 @@ static void put_processes(plim__json *j, const plim_watch_report *r)
         plim__json_uint(j, "resident_bytes", p->resident);
         plim__json_uint(j, "resident_peak_bytes", p->resident_peak);
         plim__json_uint(j, "recorded_bytes", p->recorded);
+        plim__json_uint(j, "allocations", p->allocations);
+        plim__json_uint(j, "frees", p->frees);
         plim__json_end(j);
     }
     plim__json_end(j);
@@ -188,6 +190,7 @@ static void put_lines(plim__json *j, const char *key, const char *text, size_t s
 static void put_totals(plim__json *j, const plim_watch_report *r)
 {
     plim__json_uint(j, "live_bytes", r->live);
+    plim__json_uint(j, "pending_bytes", r->pending);
     plim__json_uint(j, "resident_bytes", r->resident);
     plim__json_uint(j, "resident_file_bytes", r->resident_file);
     plim__json_uint(j, "resident_shared_bytes", r->resident_shared);

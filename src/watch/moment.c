@@ -317,6 +317,7 @@ static void processes_fill(plim__supervisor *s, plim_watch_report *r)
         plim_watch_process *p = &r->process[r->n_processes++];
         *p = (plim_watch_process){.pid = w->pid, .parent = w->parent, .attached = w->slot != NULL, .ended = w->ended, .resident = w->resident,
                                   .resident_peak = w->resident_peak, .recorded = w->recorded};
+        if (w->slot) p->allocations = atomic_load(&w->slot->allocations), p->frees = atomic_load(&w->slot->frees);
         memcpy(p->program, w->program, sizeof p->program);
     }
 }
@@ -373,6 +374,7 @@ void plim__moment_fill(plim__supervisor *s, plim_watch_report *r, const plim__wa
     r->pid = asking ? asking->pid : s->child;
     r->budget = s->how->memory;
     r->refusals = s->refusals;
+    if (look && asking) s->named.n = 0; /* names of another process would not help this one */
     if (look) plim__moment_look(s, true, true, asking && asking->slot ? asking->slot->ask.thread_state : 0, asking);
     r->live = s->timeline.live;
     r->resident = s->resident;

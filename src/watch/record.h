@@ -30,7 +30,7 @@
 #define PLIM__REC_MAGIC UINT64_C(0x6c6c6f736d696c70)
 
 enum {
-    PLIM__REC_VERSION = 3,
+    PLIM__REC_VERSION = 4,
     PLIM__REC_SLOTS = 64,
     PLIM__REC_SHARDS = 256,
     PLIM__REC_SHARD_BLOCKS = 511, /* a shard of 12 KiB */

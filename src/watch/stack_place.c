@@ -90,8 +90,9 @@ static void native_frames(const plim__symbol *symbol, uint32_t n, plim__where *o
     while (first + 1 < n && is_runtime(symbol[first].library)) first++;
     for (uint32_t i = first; i < n && out->n_frames < PLIM_WATCH_FRAMES; i++) {
         if (!strncmp(symbol[i].library, "libc.so", 7) && out->n_frames) break; /* what starts threads and main */
+        if (!symbol[i].library[0]) continue;
         plim_watch_frame *f = &out->frame[out->n_frames++];
-        snprintf(f->file, sizeof f->file, "%s", symbol[i].library[0] ? symbol[i].library : "?");
+        snprintf(f->file, sizeof f->file, "%s", symbol[i].library);
         if (symbol[i].name[0])
             snprintf(f->function, sizeof f->function, "%.*s", (int)sizeof f->function - 1, symbol[i].name);
         else
@@ -143,7 +144,7 @@ static bool places_grow(plim__supervisor *s)
 
 static bool wanted(const plim__supervisor *s, uint32_t stack, uint32_t process)
 {
-    return stack < s->timeline.n_stacks && s->timeline.stack[stack].process == process && !s->where[stack] && s->process[process].slot;
+    return stack < s->timeline.n_stacks && s->timeline.stack[stack].process == process && !s->where[stack];
 }
 
 static const plim__rec_site *site_of(const plim__supervisor *s, uint32_t stack)
@@ -191,7 +192,7 @@ void plim__places_resolve(plim__supervisor *s, const uint32_t *stack, uint32_t n
     for (uint32_t i = 0; i < n; i++) {
         if (stack[i] >= s->timeline.n_stacks || s->where[stack[i]]) continue;
         const uint32_t process = s->timeline.stack[stack[i]].process;
-        if (s->process[process].slot) process_resolve(s, &s->process[process], process, stack + i, n - i);
+        if (process < s->n_processes && s->process[process].slot) process_resolve(s, &s->process[process], process, stack + i, n - i);
     }
 }
 

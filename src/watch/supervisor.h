@@ -26,7 +26,7 @@ typedef struct plim__watched {
     bool ended;
     bool replaced;                 /* by another program in the same process: not said */
     uint64_t resident, resident_peak; /* at the last look, and the most */
-    uint64_t share;                   /* its share where pages are shared (peer.h); 0: not looked at */
+    uint64_t share, share_of;         /* its share where pages are shared (peer.h) when share_of was resident; 0: not looked at */
     uint64_t recorded;                /* resident bytes of its recorded blocks at the last look */
     uint64_t kept;                    /* free memory that its allocator keeps, by its own account */
     uint32_t asked;                   /* the last question that was answered */

@@ -114,7 +114,8 @@ static void peak_take(plim__timeline *t, uint32_t stack, uint32_t ms)
     for (uint32_t i = 0; i < t->n_stacks; i++) t->stack[i].live_at_peak = t->stack[i].live;
 }
 
-static plim_status change_apply(plim__timeline *t, uint32_t stack, uint32_t ms, uint64_t bytes, bool got, plim_error *err)
+/* Some bytes more or less: of one block, or (`block` false) of a correction. */
+static plim_status change_apply(plim__timeline *t, uint32_t stack, uint32_t ms, uint64_t bytes, bool got, bool block, plim_error *err)
 {
     plim__stack *s = &t->stack[stack];
     if (got) {
@@ -124,7 +125,7 @@ static plim_status change_apply(plim__timeline *t, uint32_t stack, uint32_t ms, 
         s->blocks++;
         s->live += bytes;
         t->live += bytes;
-        if (bytes > s->largest) s->largest = bytes;
+        if (block && bytes > s->largest) s->largest = bytes;
         if (t->live > t->live_peak) peak_take(t, stack, ms);
     } else {
         const uint64_t gone = bytes < s->live ? bytes : s->live; /* a free whose request was lost takes nothing */
@@ -145,9 +146,9 @@ static plim_status stack_correct(plim__timeline *t, plim__reader *r, const plim_
     plim__stack *s = &t->stack[stack];
     const uint64_t before = s->live;
     if (live > before)
-        PLIM_TRY(change_apply(t, stack, ms, live - before, true, err));
+        PLIM_TRY(change_apply(t, stack, ms, live - before, true, false, err));
     else if (live < before)
-        PLIM_TRY(change_apply(t, stack, ms, before - live, false, err));
+        PLIM_TRY(change_apply(t, stack, ms, before - live, false, false, err));
     s->blocks = atomic_load(&site->live_blocks);
     s->got = atomic_load(&site->allocations);
     s->freed = atomic_load(&site->frees);
@@ -165,7 +166,7 @@ plim_status plim__timeline_drain(plim__timeline *t, plim__reader *r, const plim_
 {
     const uint64_t head = atomic_load_explicit(&from->events, memory_order_acquire);
     bool missed = false;
-    uint32_t ms = 0;
+    uint32_t ms = r->ms;
     if (head - r->next > PLIM__REC_EVENTS) {
         t->lost += head - r->next - PLIM__REC_EVENTS / 2;
         r->next = head - PLIM__REC_EVENTS / 2;
@@ -182,12 +183,14 @@ plim_status plim__timeline_drain(plim__timeline *t, plim__reader *r, const plim_
             missed = true;
             continue;
         }
-        ms = (uint32_t)(copy.ns / 1000000);
+        ms = r->ms = (uint32_t)(copy.ns / 1000000);
         const uint32_t stack = plim__timeline_stack(t, r, copy.site);
         PLIM_FAIL_IF(stack == UINT32_MAX, err, PLIM_E_NOMEM, "no memory for the stacks of a watched program");
-        PLIM_TRY(change_apply(t, stack, ms, copy.bytes, copy.kind == PLIM__REC_GOT, err));
+        PLIM_TRY(change_apply(t, stack, ms, copy.bytes, copy.kind == PLIM__REC_GOT, true, err));
     }
-    return missed ? catch_up(t, r, from, ms, err) : PLIM_OK;
+    /* Counters run ahead of events: what they correct may come again as an event, so from the first loss on they are asked every time. */
+    r->missed |= missed;
+    return r->missed ? catch_up(t, r, from, ms, err) : PLIM_OK;
 }
 
 plim_status plim__timeline_end(plim__timeline *t, plim__reader *r, uint32_t ms, plim_error *err)
@@ -196,7 +199,7 @@ plim_status plim__timeline_end(plim__timeline *t, plim__reader *r, uint32_t ms, 
         plim__stack *s = &t->stack[i];
         if (s->process != r->process || !s->live) continue;
         const uint64_t blocks = s->blocks, freed = s->freed;
-        PLIM_TRY(change_apply(t, i, ms, s->live, false, err));
+        PLIM_TRY(change_apply(t, i, ms, s->live, false, false, err));
         s->blocks = 0;
         s->freed = freed + blocks;
     }

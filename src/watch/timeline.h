@@ -46,6 +46,8 @@ void plim__timeline_free(plim__timeline *t);
 typedef struct plim__reader {
     uint32_t process; /* the number that its stacks get */
     uint64_t next;    /* the event to read next */
+    uint32_t ms;      /* of the last one */
+    bool missed;      /* some were overwritten before they were read */
     uint32_t *stack;  /* by site: index in plim__timeline.stack plus one; 0: none yet. PLIM__REC_SITES long */
 } plim__reader;
 

@@ -97,14 +97,30 @@ static plim__watched *process_find(plim__supervisor *s, int pid)
     return NULL;
 }
 
-/* Pids come again: an entry of an ended process stays, for the report. @return NULL when there is no room: it is counted only */
+/* An entry of a process that ended and whose slot was given back. Its stacks stay, without a process. */
+static plim__watched *process_reuse(plim__supervisor *s)
+{
+    for (uint32_t i = 0; i < s->n_processes; i++) {
+        plim__watched *w = &s->process[i];
+        if (!w->ended || w->slot || w->pid == s->child) continue;
+        for (uint32_t k = 0; k < s->timeline.n_stacks; k++)
+            if (s->timeline.stack[k].process == i) s->timeline.stack[k].process = UINT32_MAX;
+        if (s->named.process == i) s->named.n = 0;
+        return w;
+    }
+    return NULL;
+}
+
+/* Pids come again: an entry of an ended process stays as long as there is room. @return NULL when there is none: it is counted only */
 static plim__watched *process_add(plim__supervisor *s, int pid, int parent)
 {
+    plim__watched *w = NULL;
     s->processes_in_all++;
-    if (s->n_processes >= PLIM__WATCH_PROCESSES) return NULL;
-    if (plim__grow(&s->alloc, (void **)&s->process, &s->cap_processes, s->n_processes + 1, sizeof *s->process, NULL)) return NULL;
-    plim__watched *w = &s->process[s->n_processes++];
-    *w = (plim__watched){.pid = pid, .parent = parent};
+    if (s->n_processes >= PLIM__WATCH_PROCESSES)
+        w = process_reuse(s);
+    else if (!plim__grow(&s->alloc, (void **)&s->process, &s->cap_processes, s->n_processes + 1, sizeof *s->process, NULL))
+        w = &s->process[s->n_processes++];
+    if (w) *w = (plim__watched){.pid = pid, .parent = parent};
     return w;
 }
 
@@ -131,12 +147,12 @@ static void slot_attach(plim__supervisor *s, uint32_t i, int pid)
     plim__symbols_learn(s->symbols, pid);
 }
 
-/* Slots of processes that have ended are given back when few are left. Their stacks can no longer be resolved then. */
+/* Slots of processes that have ended are given back when a quarter is taken. Their stacks can no longer be resolved then. */
 static void slots_reclaim(plim__supervisor *s)
 {
     uint32_t taken = 0;
     for (uint32_t i = 0; i < PLIM__REC_SLOTS; i++) taken += atomic_load(&s->header->slot[i]) != 0;
-    if (taken < PLIM__REC_SLOTS - 8) return;
+    if (taken < PLIM__REC_SLOTS / 4) return;
     for (uint32_t i = 0; i < s->n_processes; i++) {
         plim__watched *w = &s->process[i];
         if (!w->ended || !w->slot || w->pid == s->child) continue;
@@ -162,7 +178,6 @@ static void tree_look(plim__supervisor *s)
     const uint32_t n = plim__peer_tree(s->child, pid, parent, PLIM__WATCH_PROCESSES);
     for (uint32_t i = 0; i < n; i++)
         if (!process_find(s, pid[i])) process_add(s, pid[i], parent[i]);
-    slots_reclaim(s);
 }
 
 static void process_end(plim__supervisor *s, plim__watched *w)
@@ -181,6 +196,14 @@ static void heap_look(plim__watched *w)
     if (w->slot && atomic_load(&w->slot->heap.ns)) w->kept = w->slot->heap.kept;
 }
 
+/* What is charged for a process: its share of shared pages is looked at seldom, and what has come since is its own. */
+static uint64_t share_now(const plim__watched *w)
+{
+    if (!w->share || w->share >= w->share_of) return w->resident;
+    const uint64_t others = w->share_of - w->share;
+    return w->resident > others ? w->resident - others : 0;
+}
+
 static void resident_look(plim__supervisor *s)
 {
     uint64_t sum = 0;
@@ -196,7 +219,7 @@ static void resident_look(plim__supervisor *s)
         w->resident = now;
         heap_look(w);
         if (now > w->resident_peak) w->resident_peak = now;
-        sum += w->share && w->share < now ? w->share : now;
+        sum += share_now(w);
         alive++;
     }
     if (!alive) return; /* the program is ending: what was there stays */
@@ -283,7 +306,9 @@ static void shares_look(plim__supervisor *s)
     const bool several = alive_count(s) > 1;
     for (uint32_t i = 0; i < s->n_processes; i++) {
         plim__watched *w = &s->process[i];
-        if (!w->ended) w->share = several ? plim__peer_share(w->pid) : 0;
+        if (w->ended) continue;
+        w->share_of = several ? plim__peer_resident(w->pid) : 0;
+        w->share = several ? plim__peer_share(w->pid) : 0;
     }
 }
 
@@ -563,6 +588,7 @@ static int loop(plim__supervisor *s)
             next = now + LOOK_MS / 1e3;
             if (look % TREE_LOOKS == 0) tree_look(s);
             budget_publish(s);
+            slots_reclaim(s);
             tell(s, look++);
             sample_look(s);
             if (s->stop_at > 0 && now > s->stop_at) kill(s->child, SIGKILL);
