@@ -654,8 +654,8 @@ PLIM_API void plim_tiles_free(plim_tiles **tiles);
 
 /* ----------------------------------------------------------------------------------------------- watching */
 
-/** Runs any program, unchanged, and says who holds its memory; when memory runs out, what was asked for and by which line, which limit refused, why, and
- *  what would help, with the peak that each remedy would give. See man plimsoll, WATCH. */
+/** Runs any program, unchanged, and says who holds its memory; when memory runs out, what was asked for and by which line, which limit refused, why,
+ *  and what would help, with the peak that each remedy would give. See man plimsoll, WATCH. */
 
 /** What happens to a request that would breach the budget. */
 typedef enum plim_watch_breach {
@@ -765,7 +765,7 @@ typedef struct plim_watch_report {
     plim_watch_site asking;
 
     uint64_t pending;        /**< bytes asked for lately by anyone, granted, and not resident yet: the budget is charged with them */
-    char refused[480];       /**< who refused, and who would have let it pass; of a kill: who killed (signal and time are in wait_status and seconds) */
+    char refused[480];       /**< who refused, and who would have let it pass; of a kill: who killed (signal and time are in wait_status, seconds) */
     plim_watch_limit limit[PLIM_WATCH_LIMITS];
     uint32_t n_limits;
 
@@ -821,13 +821,13 @@ typedef struct plim_watch_options {
     const char *preload;     /**< the recording library; NULL: libplimsoll_watch.so beside this library */
     bool no_source;          /**< leave the text of source lines out of reports */
     void *ctx;               /**< for the calls below; each may be NULL */
-    void (*report)(void *ctx, const plim_watch_report *report); /**< at refusals, and once at the end. Not called for every refusal of the same line */
+    void (*report)(void *ctx, const plim_watch_report *report); /**< at refusals (of one stack once), and once at the end */
     void (*sample)(void *ctx, const plim_watch_sample *sample); /**< ten times a second, and at every new peak */
     void (*live)(void *ctx, const plim_watch_live *live);       /**< four times a second */
 } plim_watch_options;
 
-/** Runs the program to its end. Its standard streams, working folder and terminal are the caller's; SIGINT and SIGQUIT are left to it and SIGTERM, SIGHUP,
- *  SIGUSR1, SIGUSR2 are passed on to it meanwhile.
+/** Runs the program to its end. Its standard streams, working folder, environment and terminal are the caller's, with LD_PRELOAD and PLIMSOLL_WATCH added;
+ *  SIGINT and SIGQUIT are left to it, and SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 are passed on to it meanwhile: so one call at a time in a process.
  *  @param wait_status  how it ended, as wait(2) gives it
  *  @return PLIM_OK whenever the program was run, however it ended; PLIM_E_IO when it cannot be started */
 PLIM_API plim_status plim_watch(int *wait_status, const plim_watch_options *how, plim_error *err);

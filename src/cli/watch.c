@@ -6,7 +6,7 @@
 #include "cli/watch_live.h"
 #include "cli/watch_text.h"
 #include "cli/watch_trace.h"
-#include "cli/whole_file.h"
+#include "cli/output_file.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ typedef struct job {
     bool breach_given, live, quiet;
     const char *json_path, *trace_path;
 
-    plim__whole_file json_file, trace_file;
+    plim__output_file json_file, trace_file;
     plim__watch_json json;
     plim__watch_trace trace;
     plim__watch_view view;
@@ -107,10 +107,10 @@ static void end_by_signal(int number)
 static plim_status files_open(job *j, plim_error *err)
 {
     plim_status status = PLIM_OK;
-    if (j->json_path) status = plim__whole_file_open(&j->json_file, j->json_path, err);
-    if (status == PLIM_OK && j->trace_path) status = plim__whole_file_open(&j->trace_file, j->trace_path, err);
+    if (j->json_path) status = plim__output_file_open(&j->json_file, j->json_path, err);
+    if (status == PLIM_OK && j->trace_path) status = plim__output_file_open(&j->trace_file, j->trace_path, err);
     if (status != PLIM_OK) {
-        plim__whole_file_drop(&j->json_file);
+        plim__output_file_drop(&j->json_file);
         return status;
     }
     if (j->json_path) plim__watch_json_start(&j->json, j->json_file.out, &j->how);
@@ -125,11 +125,11 @@ static int files_finish(job *j, int wait_status, bool stopped)
     int code = PLIM__EXIT_OK;
     if (j->json_file.out) {
         plim__watch_json_end(&j->json, wait_status, stopped);
-        if (plim__whole_file_finish(&j->json_file, &err)) code = plim__cli_fail(&err, NULL);
+        if (plim__output_file_finish(&j->json_file, &err)) code = plim__cli_fail(&err, NULL);
     }
     if (j->trace_file.out) {
         plim__watch_trace_end(&j->trace);
-        if (plim__whole_file_finish(&j->trace_file, &err)) code = plim__cli_fail(&err, NULL);
+        if (plim__output_file_finish(&j->trace_file, &err)) code = plim__cli_fail(&err, NULL);
     }
     return code;
 }
@@ -170,8 +170,8 @@ static int run(job *j)
     const plim_status status = plim_watch(&wait_status, &j->how, &err);
     if (j->live) plim__watch_view_end(&j->view);
     if (status == PLIM_OK) return ended(j, wait_status);
-    plim__whole_file_drop(&j->json_file);
-    plim__whole_file_drop(&j->trace_file);
+    plim__output_file_drop(&j->json_file);
+    plim__output_file_drop(&j->trace_file);
     const int code = plim__cli_fail(&err, NULL);
     return status == PLIM_E_IO ? start_code(j->how.argv[0], code) : code;
 }

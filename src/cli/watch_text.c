@@ -218,9 +218,11 @@ static void held_name(page *p, const plim_watch_name *n)
     char text[TEXT_MAX], number[32];
     if (!n->name[0]) return;
     snprintf(text, sizeof text, "kept alive by `%s` (%s", n->name, n->type);
-    if (n->length && n->items && n->length != n->items) plim__screen_add(text, sizeof text, " of %s", plim_count_format(number, sizeof number, n->length));
+    if (n->length && n->items && n->length != n->items)
+        plim__screen_add(text, sizeof text, " of %s", plim_count_format(number, sizeof number, n->length));
     /* Of items that hold nothing themselves (tensors that keep a graph alive) all are meant. */
-    if (n->element[0] && n->length) plim__screen_add(text, sizeof text, ", %s x %s", plim_count_format(number, sizeof number, n->items ? n->items : n->length), n->element);
+    if (n->element[0] && n->length)
+        plim__screen_add(text, sizeof text, ", %s x %s", plim_count_format(number, sizeof number, n->items ? n->items : n->length), n->element);
     else if (n->element[0]) plim__screen_add(text, sizeof text, ", %s", n->element);
     if (n->grad_fn[0]) plim__screen_add(text, sizeof text, ", grad_fn %s", n->grad_fn);
     if (n->bytes) plim__screen_add(text, sizeof text, ", %s", plim_bytes_format(number, sizeof number, n->bytes));

@@ -1,5 +1,6 @@
-/* What the facts of a moment mean: a verdict, who refused, why, and what would help. Every cause is said with the number that proves it; every remedy whose effect can be
- * computed is said with the peak that a replay of the recorded events gives, and no other number. Nothing is read here: r holds what there is. */
+/* What the facts of a moment mean: a verdict, who refused, why, and what would help. Every cause is said with the number that proves it; every
+ * remedy whose effect can be computed is said with the peak that a replay of the recorded events gives, and no other number. Nothing is read
+ * here: r holds what there is. */
 #include "watch/diagnose.h"
 
 #include "watch/stack_place.h"
@@ -75,8 +76,8 @@ static plim__what_if *what_if_new(const plim__supervisor *s)
     return w;
 }
 
-/* The peak if stacks that grow steadily kept their last block alone (`keep`), or stacks of the row's line had blocks `scale` times as large. The request that was refused
- * comes at the end. 0: there is no memory to compute it. */
+/* The peak if stacks that grow steadily kept their last block alone (`keep`), or stacks of the row's line had blocks `scale` times as large. The
+ * request that was refused comes at the end. 0: there is no memory to compute it. */
 static uint64_t peak_if(plim__supervisor *s, const plim_watch_report *r, const plim_watch_site *row, bool keep, double scale, uint64_t asked)
 {
     plim__what_if *what = what_if_new(s);
@@ -132,8 +133,10 @@ static void refused_by_budget(plim_watch_report *r, const plim__refusal *l)
     char others[240];
     others_text(r, l, others, sizeof others);
     char pending[96] = "";
-    if (r->pending > r->resident / 50) snprintf(pending, sizeof pending, ", and %s asked for a moment ago and not touched yet", size_text(&t, 2, r->pending));
-    snprintf(r->refused, sizeof r->refused, "by your budget: %s (%s in use%s). %s", size_text(&t, 0, r->budget), size_text(&t, 1, r->resident), pending, others);
+    if (r->pending > r->resident / 50)
+        snprintf(pending, sizeof pending, ", and %s asked for a moment ago and not touched yet", size_text(&t, 2, r->pending));
+    snprintf(r->refused, sizeof r->refused, "by your budget: %s (%s in use%s). %s", size_text(&t, 0, r->budget), size_text(&t, 1, r->resident),
+             pending, others);
 }
 
 /* --------------------------------------------------------------------------------- the request alone is too big */
@@ -146,7 +149,8 @@ static void rows_fix(plim_watch_report *r, const plim__upcast *u, uint64_t rest)
     uint64_t rows = 1, most = r->budget && r->budget / 16 < 128 * MIB ? r->budget / 16 : 128 * MIB;
     while (rows * 2 * row <= most && rows * 2 <= u->rows) rows *= 2;
     if (rows >= u->rows) return;
-    plim__fix_add(r, rest + rows * row, r->budget, "the same in blocks of %s rows, each written to a file; then np.load(..., mmap_mode='r')", count_text(&t, 0, rows));
+    plim__fix_add(r, rest + rows * row, r->budget, "the same in blocks of %s rows, each written to a file; then np.load(..., mmap_mode='r')",
+                  count_text(&t, 0, rows));
 }
 
 static bool request_upcast(plim__supervisor *s, plim_watch_report *r)
@@ -159,8 +163,8 @@ static bool request_upcast(plim__supervisor *s, plim_watch_report *r)
     const uint64_t free_of = rest_bytes(r);
     const uint64_t before = free_of + plim__replay_peak(&s->timeline, NULL, whole, copy ? 2 : 1);
     if (u.to_bytes) {
-        plim__why_add(r, "%s makes float64; the same line then converts to %s. Both copies exist at once: %s + %s = %s", u.maker, u.to, size_text(&t, 0, r->asked),
-                size_text(&t, 1, copy), size_text(&t, 2, r->asked + copy));
+        plim__why_add(r, "%s makes float64; the same line then converts to %s. Both copies exist at once: %s + %s = %s", u.maker, u.to,
+                      size_text(&t, 0, r->asked), size_text(&t, 1, copy), size_text(&t, 2, r->asked + copy));
     } else {
         plim__why_add(r, "%s makes float64: %s values of 8 bytes", u.maker, count_text(&t, 0, u.values));
     }
@@ -215,7 +219,8 @@ static uint32_t graph_names(const plim__supervisor *s, char *to, size_t size, ch
         const bool first_scalar = !first[0] && !name->length;
         if (first_scalar) snprintf(first, first_size, "%s", name->name);
         if (name->length)
-            at += (size_t)snprintf(to + at, size - at, "%s`%s` (%s of %llu, %s)", n ? ", " : "", name->name, name->type, (unsigned long long)name->length, name->grad_fn);
+            at += (size_t)snprintf(to + at, size - at, "%s`%s` (%s of %llu, %s)", n ? ", " : "", name->name, name->type,
+                                   (unsigned long long)name->length, name->grad_fn);
         else
             at += (size_t)snprintf(to + at, size - at, "%s`%s` (%s)", n ? ", " : "", name->name, name->grad_fn);
         if (++n == 4) break;
@@ -228,8 +233,8 @@ static void growth_why(plim_watch_report *r, const plim_watch_site *row)
     texts t;
     char line[160];
     line_of(row, line, sizeof line);
-    plim__why_add(r, "steady growth at %s: %s requests, %s freed, up to %s each, +%s/s, no flattening", line, count_text(&t, 0, row->allocations), count_text(&t, 1, row->frees),
-            size_text(&t, 2, row->block_bytes), size_text(&t, 3, row->growth > 0 ? (uint64_t)row->growth : 0));
+    plim__why_add(r, "steady growth at %s: %s requests, %s freed, up to %s each, +%s/s, no flattening", line, count_text(&t, 0, row->allocations),
+                  count_text(&t, 1, row->frees), size_text(&t, 2, row->block_bytes), size_text(&t, 3, row->growth > 0 ? (uint64_t)row->growth : 0));
 }
 
 static void diagnose_graph(plim__supervisor *s, plim_watch_report *r, const plim_watch_site *row, uint64_t limit)
@@ -240,8 +245,8 @@ static void diagnose_graph(plim__supervisor *s, plim_watch_report *r, const plim
     r->cause = PLIM_WATCH_GRAPH;
     snprintf(r->verdict, sizeof r->verdict, "out of memory - a retained autograd graph: activations of past iterations are kept alive");
     line_of(row, line, sizeof line);
-    plim__why_add(r, "%s blocks of up to %s from %s, of past iterations, are alive: %s freed of %s", count_text(&t, 0, row->blocks), size_text(&t, 1, row->block_bytes), line,
-            count_text(&t, 2, row->frees), count_text(&t, 3, row->allocations));
+    plim__why_add(r, "%s blocks of up to %s from %s, of past iterations, are alive: %s freed of %s", count_text(&t, 0, row->blocks),
+                  size_text(&t, 1, row->block_bytes), line, count_text(&t, 2, row->frees), count_text(&t, 3, row->allocations));
     plim__why_add(r, "a Tensor with grad_fn still points to each graph: %s", names);
     const uint64_t peak = peak_if(s, r, NULL, true, 1, r->asked);
     if (first[0])
@@ -256,16 +261,19 @@ static void diagnose_growth(plim__supervisor *s, plim_watch_report *r, const pli
     char line[160];
     line_of(row, line, sizeof line);
     r->cause = PLIM_WATCH_GROWTH;
-    snprintf(r->verdict, sizeof r->verdict, same_line(row, &r->asking) ? "out of memory - this line keeps what it makes" : "out of memory - the line that failed is not the cause");
+    snprintf(r->verdict, sizeof r->verdict,
+             same_line(row, &r->asking) ? "out of memory - this line keeps what it makes" : "out of memory - the line that failed is not the cause");
     growth_why(r, row);
     const uint64_t peak = peak_if(s, r, NULL, true, 1, r->asked);
     if (row->name.name[0])
-        plim__fix_add(r, peak, limit, "drop or bound `%s` (for example collections.deque(maxlen=k)): %s more for each that is kept", row->name.name, size_text(&t, 0, row->block_bytes));
+        plim__fix_add(r, peak, limit, "drop or bound `%s` (for example collections.deque(maxlen=k)): %s more for each that is kept", row->name.name,
+                      size_text(&t, 0, row->block_bytes));
     else
         plim__fix_add(r, peak, limit, "free what %s makes before the next one: %s for each that is kept", line, size_text(&t, 0, row->block_bytes));
     if (!strncmp(row->name.element, "float64", 7))
-        plim__fix_add(r, peak_if(s, r, row, false, 0.5, r->asked), limit, "keep it as float32: delays the failure from %s to about %s, does not cure it",
-                count_text(&t, 1, row->allocations), count_text(&t, 2, row->allocations * 2));
+        plim__fix_add(r, peak_if(s, r, row, false, 0.5, r->asked), limit,
+                      "keep it as float32: delays the failure from %s to about %s, does not cure it", count_text(&t, 1, row->allocations),
+                      count_text(&t, 2, row->allocations * 2));
 }
 
 /* Whether a name stands in one of the lines that are being run: it is needed then. */
@@ -293,8 +301,8 @@ static void holder_alone(plim__supervisor *s, plim_watch_report *r, uint64_t lim
         char line[160];
         if (row->resident * 10 < r->resident) break;
         line_of(row, line, sizeof line);
-        plim__why_add(r, "%s of the %s resident: %s blocks of up to %s, asked for at %s", size_text(&t, 0, row->resident), size_text(&t, 1, r->resident), count_text(&t, 2, row->blocks),
-                      size_text(&t, 3, row->block_bytes), line);
+        plim__why_add(r, "%s of the %s resident: %s blocks of up to %s, asked for at %s", size_text(&t, 0, row->resident),
+                      size_text(&t, 1, r->resident), count_text(&t, 2, row->blocks), size_text(&t, 3, row->block_bytes), line);
         if (row->name.name[0]) plim__fix_add(r, peak_if(s, r, row, false, 0, 0), limit, "without `%s`", row->name.name);
     }
 }
@@ -309,15 +317,18 @@ static void diagnose_holder(plim__supervisor *s, plim_watch_report *r, uint64_t 
         return;
     }
     const bool elsewhere = top && !same_line(top, &r->asking);
-    snprintf(r->verdict, sizeof r->verdict, elsewhere ? "out of memory - most of it is held by other lines than the one that failed" : "out of memory - the budget is used up");
+    snprintf(r->verdict, sizeof r->verdict,
+             elsewhere ? "out of memory - most of it is held by other lines than the one that failed" : "out of memory - the budget is used up");
     uint64_t others = 0;
     for (uint32_t i = 0; i < r->n_held; i++)
         if (!same_line(&r->held[i], &r->asking)) others += r->held[i].resident;
-    plim__why_add(r, "%s of the %s resident was made by other lines and is still alive; this request adds %s", size_text(&t, 0, others), size_text(&t, 1, r->resident), size_text(&t, 2, r->asked));
+    plim__why_add(r, "%s of the %s resident was made by other lines and is still alive; this request adds %s", size_text(&t, 0, others),
+                  size_text(&t, 1, r->resident), size_text(&t, 2, r->asked));
     for (uint32_t i = 0; i < r->n_held && i < 2; i++) {
         const plim_watch_site *row = &r->held[i];
         if (row->name.name[0] && !same_line(row, &r->asking) && row->name.bytes >= r->resident / 10 && !is_used(&r->asking, row->name.name))
-            plim__fix_add(r, peak_if(s, r, row, false, 0, r->asked), limit, "if `%s` is no longer needed here: del %s before this line", row->name.name, row->name.name);
+            plim__fix_add(r, peak_if(s, r, row, false, 0, r->asked), limit, "if `%s` is no longer needed here: del %s before this line",
+                          row->name.name, row->name.name);
     }
     plim__fix_add(r, 0, 0, "a smaller batch, or pieces of it one after the other (the part of these lines that scales with it is not known)");
     plim__fix_add(r, 0, 0, "a budget of %s lets this request pass", size_text(&t, 4, r->resident + r->pending + r->asked));
@@ -352,7 +363,8 @@ static uint64_t threshold_for(const plim__supervisor *s)
 
 static bool is_fragmented(const plim_watch_report *r, const plim__watched *w)
 {
-    return w && w->slot && atomic_load(&w->slot->flags) & PLIM__REC_GLIBC && r->kept >= 32 * MIB && r->kept * 5 >= r->resident && r->kept >= r->asked / 2;
+    return w && w->slot && atomic_load(&w->slot->flags) & PLIM__REC_GLIBC && r->kept >= 32 * MIB && r->kept * 5 >= r->resident &&
+           r->kept >= r->asked / 2;
 }
 
 static bool has_variable(int pid, const char *name)
@@ -368,9 +380,10 @@ static void fragmentation_why(plim__supervisor *s, plim_watch_report *r, const p
 {
     texts t;
     const plim__rec_heap *h = &w->slot->heap;
-    plim__why_add(r, "glibc's heap of %s = %s used + %s free but kept (%s of it at its end, where it could be given back)", size_text(&t, 0, h->arena), size_text(&t, 1, h->used),
-            size_text(&t, 2, h->kept), size_text(&t, 3, h->top));
-    plim__why_add(r, "large blocks were freed between blocks that are still used: below its moving mmap threshold (up to 32 MiB) glibc cuts them from one heap");
+    plim__why_add(r, "glibc's heap of %s = %s used + %s free but kept (%s of it at its end, where it could be given back)",
+                  size_text(&t, 0, h->arena), size_text(&t, 1, h->used), size_text(&t, 2, h->kept), size_text(&t, 3, h->top));
+    plim__why_add(r, "large blocks were freed between blocks that are still used: below its moving mmap threshold, up to 32 MiB, glibc cuts "
+                     "them from one heap");
     r->peak_as_is = r->resident;
     const uint64_t after = r->resident > h->kept ? r->resident - h->kept : 0;
     if (!has_variable(w->pid, "MALLOC_MMAP_THRESHOLD_"))
@@ -382,7 +395,8 @@ static void diagnose_fragmentation(plim__supervisor *s, plim_watch_report *r, co
 {
     texts t;
     r->cause = PLIM_WATCH_FRAGMENTATION;
-    snprintf(r->verdict, sizeof r->verdict, "out of memory - %s of the %s resident is free memory that glibc keeps", size_text(&t, 0, r->kept), size_text(&t, 1, r->resident));
+    snprintf(r->verdict, sizeof r->verdict, "out of memory - %s of the %s resident is free memory that glibc keeps", size_text(&t, 0, r->kept),
+             size_text(&t, 1, r->resident));
     fragmentation_why(s, r, w, r->budget);
 }
 
@@ -393,21 +407,24 @@ static void diagnose_address_space(plim_watch_report *r, const plim__refusal *l,
     texts t;
     const bool data = l->cause == PLIM_WATCH_DATA;
     snprintf(r->verdict, sizeof r->verdict, "allocation refused by %s although %s of RAM is free", limit->name, size_text(&t, 0, l->ram_free));
-    snprintf(r->refused, sizeof r->refused, "by %s (%s) %s; %s in use %s, of which only %s is resident", limit->name, data ? "ulimit -d" : "ulimit -v", size_text(&t, 1, limit->limit),
-             data ? "data" : "address space", size_text(&t, 2, limit->used), size_text(&t, 3, r->resident));
-    plim__why_add(r, "%s + %s = %s, and the limit is %s: it counts what is reserved, not what is resident", size_text(&t, 0, limit->used), size_text(&t, 1, r->asked),
-            size_text(&t, 2, limit->used + r->asked), size_text(&t, 3, limit->limit));
-    plim__fix_add(r, r->resident + r->asked, l->ram_free + r->resident, "ulimit -%c unlimited (or at least %llu) and --memory instead, which counts what is resident", data ? 'd' : 'v',
-            (unsigned long long)((limit->used + r->asked + 1023) / 1024));
+    snprintf(r->refused, sizeof r->refused, "by %s (%s) %s; %s in use %s, of which only %s is resident", limit->name,
+             data ? "ulimit -d" : "ulimit -v", size_text(&t, 1, limit->limit), data ? "data" : "address space", size_text(&t, 2, limit->used),
+             size_text(&t, 3, r->resident));
+    plim__why_add(r, "%s + %s = %s, and the limit is %s: it counts what is reserved, not what is resident", size_text(&t, 0, limit->used),
+                  size_text(&t, 1, r->asked), size_text(&t, 2, limit->used + r->asked), size_text(&t, 3, limit->limit));
+    plim__fix_add(r, r->resident + r->asked, l->ram_free + r->resident,
+                  "ulimit -%c unlimited (or at least %llu) and --memory instead, which counts what is resident", data ? 'd' : 'v',
+                  (unsigned long long)((limit->used + r->asked + 1023) / 1024));
 }
 
 static void diagnose_maps(plim_watch_report *r, const plim_watch_limit *limit)
 {
     texts t;
     snprintf(r->verdict, sizeof r->verdict, "allocation refused by vm.max_map_count: the program has %s mappings", count_text(&t, 0, limit->used));
-    snprintf(r->refused, sizeof r->refused, "by vm.max_map_count: %s mappings in use of %s; only %s is resident", count_text(&t, 0, limit->used), count_text(&t, 1, limit->limit),
-             size_text(&t, 2, r->resident));
-    plim__why_add(r, "every block above glibc's mmap threshold is a mapping of its own: %s recorded blocks are alive", count_text(&t, 0, r->n_held ? r->held[0].blocks : 0));
+    snprintf(r->refused, sizeof r->refused, "by vm.max_map_count: %s mappings in use of %s; only %s is resident", count_text(&t, 0, limit->used),
+             count_text(&t, 1, limit->limit), size_text(&t, 2, r->resident));
+    plim__why_add(r, "every block above glibc's mmap threshold is a mapping of its own: %s recorded blocks are alive",
+                  count_text(&t, 0, r->n_held ? r->held[0].blocks : 0));
     plim__fix_add(r, 0, 0, "sysctl vm.max_map_count=%llu", (unsigned long long)limit->limit * 4);
     plim__fix_add(r, 0, 0, "MALLOC_MMAP_THRESHOLD_=33554432 in the environment: smaller blocks then share mappings");
 }
@@ -416,7 +433,8 @@ static void diagnose_overcommit(plim_watch_report *r, const plim__refusal *l, co
 {
     texts t;
     snprintf(r->verdict, sizeof r->verdict, "allocation refused by the kernel's overcommit rule: %s at once", size_text(&t, 0, r->asked));
-    snprintf(r->refused, sizeof r->refused, "by the kernel's overcommit rule: %s, %s; %s of RAM is free", size_text(&t, 0, limit->limit), limit->source, size_text(&t, 1, l->ram_free));
+    snprintf(r->refused, sizeof r->refused, "by the kernel's overcommit rule: %s, %s; %s of RAM is free", size_text(&t, 0, limit->limit),
+             limit->source, size_text(&t, 1, l->ram_free));
     if (limit->used)
         plim__why_add(r, "%s promised already + %s = %s, and the limit is %s", size_text(&t, 0, limit->used), size_text(&t, 1, r->asked),
                       size_text(&t, 2, limit->used + r->asked), size_text(&t, 3, limit->limit));
@@ -440,7 +458,8 @@ static void diagnose_nonsense(plim_watch_report *r)
     char line[160], text[32];
     line_of(&r->asking, line, sizeof line);
     r->cause = PLIM_WATCH_NONSENSE;
-    snprintf(r->verdict, sizeof r->verdict, "asked for %s: a negative or overflowed size%s%s", plim_bytes_format(text, sizeof text, r->asked), line[0] ? ", from " : "", line);
+    snprintf(r->verdict, sizeof r->verdict, "asked for %s: a negative or overflowed size%s%s", plim_bytes_format(text, sizeof text, r->asked),
+             line[0] ? ", from " : "", line);
     snprintf(r->refused, sizeof r->refused, "by the C library: no block can be larger than 2^63 - 1 bytes; no limit of the system is involved");
     if (r->asked > INT64_MAX)
         plim__why_add(r, "%llu bytes is %lld read as a signed number", (unsigned long long)r->asked, (long long)r->asked);
@@ -462,7 +481,8 @@ static void diagnose_system(plim__supervisor *s, plim_watch_report *r, const pli
     texts t;
     r->cause = l->cause;
     if (!limit) {
-        snprintf(r->verdict, sizeof r->verdict, "allocation of %s refused, and none of the limits that can be read explains it", size_text(&t, 0, r->asked));
+        snprintf(r->verdict, sizeof r->verdict, "allocation of %s refused, and none of the limits that can be read explains it",
+                 size_text(&t, 0, r->asked));
         snprintf(r->refused, sizeof r->refused, "by the system; RAM %s free", size_text(&t, 1, l->ram_free));
         return;
     }

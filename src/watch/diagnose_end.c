@@ -53,8 +53,8 @@ static void diagnose_ended(const plim__supervisor *s, plim_watch_report *r)
         snprintf(more, sizeof more, "; followed through /proc alone%s%s", s->not_preloadable[0] ? ": " : "", s->not_preloadable);
     const double percent = limit ? 100.0 * (double)r->peak / (double)limit : 0;
     if (limit)
-        snprintf(r->verdict, sizeof r->verdict, "peak %s of %s (%.*f%% of %s)%s%.120s%s%s", bytes_text(&a, r->peak), bytes_text(&b, limit), percent < 10 ? 1 : 0, percent, name,
-                 r->peak_at[0] ? " at " : "", r->peak_at, kept, more);
+        snprintf(r->verdict, sizeof r->verdict, "peak %s of %s (%.*f%% of %s)%s%.120s%s%s", bytes_text(&a, r->peak), bytes_text(&b, limit),
+                 percent < 10 ? 1 : 0, percent, name, r->peak_at[0] ? " at " : "", r->peak_at, kept, more);
     else
         snprintf(r->verdict, sizeof r->verdict, "peak %s%s%.120s%s%s", bytes_text(&a, r->peak), r->peak_at[0] ? " at " : "", r->peak_at, kept, more);
 }
@@ -67,7 +67,8 @@ static void diagnose_killed(plim__supervisor *s, plim_watch_report *r, const pli
     r->cause = killed->cause;
     r->event = PLIM_WATCH_KILLED;
     if (s->stopped && killed->cause == PLIM_WATCH_SIGNAL) {
-        snprintf(r->verdict, sizeof r->verdict, "your program was stopped, as --on-breach stop says: it breached the budget of %s", bytes_text(&a, s->how->memory));
+        snprintf(r->verdict, sizeof r->verdict, "your program was stopped, as --on-breach stop says: it breached the budget of %s",
+                 bytes_text(&a, s->how->memory));
         return;
     }
     if (killed->cause == PLIM_WATCH_SIGNAL) {
@@ -86,7 +87,8 @@ static void diagnose_killed(plim__supervisor *s, plim_watch_report *r, const pli
     memcpy(r->verdict, verdict, sizeof verdict);
     r->cause = killed->cause;
     const uint64_t limit = killed->limit && killed->limit != PLIM_UNLIMITED ? killed->limit : s->killer.ram_free + r->resident;
-    plim__fix_add(r, 0, 0, "run it again with `plimsoll watch --memory %s`: an exception with a traceback instead of a kill", bytes_text(&b, limit / 20 * 19));
+    plim__fix_add(r, 0, 0, "run it again with `plimsoll watch --memory %s`: an exception with a traceback instead of a kill",
+                  bytes_text(&b, limit / 20 * 19));
 }
 
 void plim__diagnose_end(plim__supervisor *s, plim_watch_report *r, const plim__killed *killed)
@@ -102,5 +104,6 @@ void plim__diagnose_over(plim__supervisor *s, plim_watch_report *r)
     char a[32], b[32];
     plim__diagnose_held(s, r, r->budget);
     snprintf(r->verdict, sizeof r->verdict, "over the budget: %s resident of %s", bytes_text(&a, r->resident), bytes_text(&b, r->budget));
-    snprintf(r->refused, sizeof r->refused, "nothing was refused: requests below 256 KiB are not seen, and blocks that were touched long after they were asked for are not charged");
+    snprintf(r->refused, sizeof r->refused,
+             "nothing was refused: requests below 256 KiB are not seen, and blocks that were touched long after they were asked for are not charged");
 }

@@ -13,7 +13,7 @@ typedef struct plim__killer_group {
     char folder[320]; /* its files */
     bool v2;
     uint64_t kills;        /* processes of it that the kernel had killed, at the first look; PLIM_UNLIMITED: it does not say */
-    uint64_t hits;         /* how often it had run out of memory, at the first look ("oom" of memory.events); PLIM_UNLIMITED: it does not say, as in v1 */
+    uint64_t hits; /* how often it had run out of memory, at the first look ("oom" of memory.events); PLIM_UNLIMITED: it does not say, as in v1 */
     uint64_t limit, usage; /* at the last look; limit PLIM_UNLIMITED: none */
 } plim__killer_group;
 
@@ -34,7 +34,8 @@ typedef struct plim__killed {
     uint32_t group;         /* of CGROUP: index of the group whose limit it was: the lowest that has one and reached it */
     uint64_t kills_before, kills_after;
     uint64_t limit, usage_last;
-    char text[400];         /* "memory.oom_control oom_kill 0 -> 1 in /job (limit 256 MiB, 255 MiB charged at the last look); the machine had 21.3 GiB free" */
+    char
+        text[400]; /* "memory.oom_control oom_kill 0 -> 1 in /job (limit 256 MiB, 255 MiB charged at the last look); the machine had 21.3 GiB free" */
 } plim__killed;
 
 /** After the death by SIGKILL. */

@@ -1,5 +1,6 @@
-/* The start of a watched program: shared memory, environment, fork and exec. The program keeps its standard streams, its folder, its process group and the signal
- * dispositions that the caller had; what it gets in addition is two environment variables (and for programs built with AddressSanitizer a third). */
+/* The start of a watched program: shared memory, environment, fork and exec. The program keeps its standard streams, its folder, its process
+ * group and the signal dispositions that the caller had; what it gets in addition is two environment variables (and for programs built with
+ * AddressSanitizer a third). */
 #include "watch/supervisor.h"
 
 #include <dlfcn.h>
@@ -56,7 +57,8 @@ static plim_status preload_find(char *to, size_t size, const char *given, plim_e
     } else {
         PLIM_FAIL_IF(!folder || !realpath(folder, real), err, PLIM_E_IO, "it cannot be told where libplimsoll_watch.so is");
         char *slash = strrchr(real, '/');
-        PLIM_FAIL_IF(!slash || (size_t)(slash - real) + sizeof "/libplimsoll_watch.so" > sizeof real, err, PLIM_E_IO, "libplimsoll_watch.so: its path is too long");
+        PLIM_FAIL_IF(!slash || (size_t)(slash - real) + sizeof "/libplimsoll_watch.so" > sizeof real, err, PLIM_E_IO,
+                     "libplimsoll_watch.so: its path is too long");
         memcpy(slash, "/libplimsoll_watch.so", sizeof "/libplimsoll_watch.so");
     }
     PLIM_FAIL_IF(access(real, R_OK), err, PLIM_E_IO, "%s, the library that records, cannot be read: %s", real, strerror(errno));

@@ -1,9 +1,11 @@
-/* The facts of a moment: who holds what, where, under which name, and how much of what is resident that explains. Numbers and places only; what they mean is diagnose.c's. */
+/* The facts of a moment: who holds what, where, under which name, and how much of what is resident that explains. Numbers and places only; what
+ * they mean is diagnose.c's. */
 #include "watch/supervisor.h"
 
 #include "watch/resident.h"
 #include "watch/stack_place.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +63,8 @@ static void shares_take(plim__supervisor *s, plim__watched *w, const plim__block
         w->recorded += block[i].resident;
     }
     for (uint32_t site = 0; site < PLIM__REC_SITES; site++)
-        if (w->reader.stack[site] && bytes[site] > 0) s->timeline.stack[w->reader.stack[site] - 1].resident = bytes[PLIM__REC_SITES + site] / bytes[site];
+        if (w->reader.stack[site] && bytes[site] > 0)
+            s->timeline.stack[w->reader.stack[site] - 1].resident = bytes[PLIM__REC_SITES + site] / bytes[site];
     plim__free(&s->alloc, bytes);
 }
 
@@ -298,8 +301,8 @@ static void coverage_fill(const plim__supervisor *s, plim_watch_report *r)
     part_add(rest, sizeof rest, anon - r->kept, floor, "in blocks below 256 KiB, stacks and relocations");
     part_add(rest, sizeof rest, r->resident_shared, floor, "shared memory (some of it our own records)");
     const unsigned percent = (unsigned)(r->recorded >= all ? 100 : r->recorded * 100 / all);
-    snprintf(r->coverage, sizeof r->coverage, "recorded blocks explain %u%% (%s) of the %s resident%s%s", percent, plim_bytes_format(a, sizeof a, r->recorded),
-             plim_bytes_format(b, sizeof b, all), rest[0] ? "; the rest: " : "", rest);
+    snprintf(r->coverage, sizeof r->coverage, "recorded blocks explain %u%% (%s) of the %s resident%s%s", percent,
+             plim_bytes_format(a, sizeof a, r->recorded), plim_bytes_format(b, sizeof b, all), rest[0] ? "; the rest: " : "", rest);
 }
 
 /* ------------------------------------------------------------------------------------------------ processes */
@@ -322,37 +325,45 @@ static void processes_fill(plim__supervisor *s, plim_watch_report *r)
     }
 }
 
-static void note_add(plim_watch_report *r, const char *text)
+__attribute__((format(printf, 2, 3))) static void note_add(plim_watch_report *r, const char *format, ...)
 {
-    if (r->n_notes < PLIM_WATCH_LINES) snprintf(r->note[r->n_notes++], sizeof r->note[0], "%s", text);
+    if (r->n_notes == PLIM_WATCH_LINES) return;
+    va_list list;
+    va_start(list, format);
+    vsnprintf(r->note[r->n_notes++], sizeof r->note[0], format, list);
+    va_end(list);
 }
 
 /* What was not seen. */
 static void notes_fill(const plim__supervisor *s, plim_watch_report *r)
 {
-    char text[240];
-    uint64_t blocks = 0, sites = 0, python = 0, not_unwound = 0;
-    bool attached = false;
+    typedef unsigned long long number;
+    number blocks = 0, sites = 0, not_unwound = 0;
+    uint32_t python = 0;
+    bool attached = false, bound = false;
     for (uint32_t i = 0; i < s->n_processes; i++) {
         const plim__rec_process *p = s->process[i].slot;
         if (!p) continue;
+        const uint32_t flags = atomic_load(&p->flags);
         attached |= s->process[i].pid == s->child;
         blocks += atomic_load(&p->lost_blocks);
         sites += atomic_load(&p->lost_sites);
         not_unwound += atomic_load(&p->not_unwound);
-        if (atomic_load(&p->flags) & PLIM__REC_PYTHON_MISMATCH) python = p->python_version;
+        bound |= flags & PLIM__REC_DEEPBIND;
+        if (flags & PLIM__REC_PYTHON_MISMATCH) python = p->python_version;
     }
-    if (!attached) {
-        snprintf(text, sizeof text, "the program could not be recorded from inside%s%s: it was followed through /proc alone, and nothing of it can be refused",
+    if (!attached)
+        note_add(r, "the program could not be recorded from inside%s%s: it was followed through /proc alone, and nothing of it can be refused",
                  s->not_preloadable[0] ? ", for " : "", s->not_preloadable);
-        note_add(r, text);
-    }
-    if (blocks) snprintf(text, sizeof text, "%llu blocks were not recorded: there was no room for more", (unsigned long long)blocks), note_add(r, text);
-    if (sites) snprintf(text, sizeof text, "%llu requests came from stacks for which there was no room", (unsigned long long)sites), note_add(r, text);
-    if (python) snprintf(text, sizeof text, "Python %u.%u keeps its frames where they are not expected: no lines of Python", (unsigned)(python >> 24), (unsigned)(python >> 16 & 255)), note_add(r, text);
-    if (not_unwound) snprintf(text, sizeof text, "%llu native stacks were not unwound, for it would have slowed the program down", (unsigned long long)not_unwound), note_add(r, text);
-    if (s->timeline.lost) snprintf(text, sizeof text, "%llu events came faster than they could be read: replayed peaks may be off", (unsigned long long)s->timeline.lost), note_add(r, text);
-    if (s->overdrawn) snprintf(text, sizeof text, "%llu requests above the budget were let pass: the libraries that made them end the program when they are refused", (unsigned long long)s->overdrawn), note_add(r, text);
+    if (blocks) note_add(r, "%llu blocks were not recorded: there was no room for more", blocks);
+    if (sites) note_add(r, "%llu requests came from stacks for which there was no room", sites);
+    if (python) note_add(r, "Python %u.%u keeps its frames where they are not expected: no lines of Python", python >> 24, python >> 16 & 255);
+    if (not_unwound) note_add(r, "%llu native stacks were not unwound, for it would have slowed the program down", not_unwound);
+    if (bound) note_add(r, "a library was to be bound past the recording (RTLD_DEEPBIND); that was not done");
+    if (s->timeline.lost) note_add(r, "%llu events came faster than they could be read: replayed peaks may be off", (number)s->timeline.lost);
+    if (s->overdrawn)
+        note_add(r, "%llu requests above the budget were let pass: the libraries that made them end the program when they are refused",
+                 (number)s->overdrawn);
 }
 
 static void growing_fill(plim_watch_report *r)

@@ -1,4 +1,5 @@
-/* Looking into another process: its memory, and its files in /proc. Nothing here can harm it or wait for it; whatever cannot be read is false or 0. */
+/* Looking into another process: its memory, and its files in /proc. Nothing here can harm it or wait for it; whatever cannot be read is false or 0.
+ * */
 #ifndef PLIM_WATCH_PEER_H
 #define PLIM_WATCH_PEER_H
 
@@ -27,13 +28,15 @@ bool plim__peer_status_read(int pid, plim__peer_status *out);
 
 /** Resident bytes now, by /proc/PID/statm: the cheapest look. 0 when it is gone. */
 uint64_t plim__peer_resident(int pid);
-/** Its share of resident memory, pages that several processes have divided among them (smaps_rollup Pss); the resident bytes where the kernel does not say. */
+/** Its share of resident memory, pages that several processes have divided among them (smaps_rollup Pss); the resident bytes where the kernel does
+ *  not say. */
 uint64_t plim__peer_share(int pid);
 
 /** All descendants of `root` and itself, as /proc shows them now; parents first. @return how many, at most `max` */
 uint32_t plim__peer_tree(int root, int *pid, int *parent, uint32_t max);
 
-/** Why the recording library cannot be in a program: an ELF file without an interpreter (static), a setuid or setgid file. Follows a script's #! line.
+/** Why the recording library cannot be in a program: an ELF file without an interpreter (static), a setuid or setgid file. Follows a script's #!
+ *  line.
  *  @return false and a reason such as "it is linked statically" */
 bool plim__peer_preloadable(const char *program, char *why, size_t size);
 

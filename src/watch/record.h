@@ -122,9 +122,9 @@ typedef enum plim__rec_answer {
     PLIM__REC_TRIM,   /* give free memory back (malloc_trim), then ask again */
 } plim__rec_answer;
 
-/* A question to the supervisor. One at a time in a process: `lock` is held by the thread that asks. It fills the fields, adds 1 to `asked`, adds 1 to
- * header.doorbell and wakes it, then sleeps on `answered` until it equals `asked`; after PLIM__REC_PATIENCE_MS without an answer it goes on as if
- * granted, and asks no more (the supervisor is gone). */
+/* A question to the supervisor. One at a time in a process: `lock` is held by the thread that asks. It fills the fields, adds 1 to `asked`, adds
+ * 1 to header.doorbell and wakes it, then sleeps on `answered` until it equals `asked`; after PLIM__REC_PATIENCE_MS without an answer it goes on
+ * as if granted, and asks no more (the supervisor is gone). */
 enum { PLIM__REC_PATIENCE_MS = 5000 };
 
 typedef struct plim__rec_ask {
@@ -183,7 +183,8 @@ typedef struct plim__rec_process {
     uint64_t python_dict_type, python_list_type, python_tuple_type;
     uint64_t reserved_line[6];
 
-    /* What every large request touches lies in as few cache lines as can be: after a program's own work on large blocks none of it is in the cache. */
+    /* What every large request touches lies in as few cache lines as can be: after a program's own work on large blocks none of it
+     * is in the cache. */
     _Atomic uint64_t python_thread_state; /* of the thread that asked for memory last */
     _Atomic uint64_t live_bytes, live_blocks, allocations, frees;
     _Atomic uint64_t events; /* how many were ever put into the ring */
@@ -215,10 +216,10 @@ typedef struct plim__rec_header {
 
     /* The budget, for all processes together. A request of n more bytes goes on without asking when
      *     resident + (claimed - landed_seen) + n <= budget
-     * and adds its whole size to `claimed` in the same step; otherwise it asks, and adds it when it is granted. When its block is in the table, or the request has failed, it
-     * adds the same to `landed`. The supervisor reads `landed` first, then the blocks and what is resident, and publishes; so whatever is not in `resident` is still in the
-     * difference, and what is counted twice for a moment leads to a question, not to a breach. A block that is freed before it was ever looked at (its ms is later than seen_ms)
-     * is taken back from both, `landed` first: temporaries do not add up. */
+     * and adds its whole size to `claimed` in the same step; otherwise it asks, and adds it when it is granted. When its block is in the table, or the
+     * request has failed, it adds the same to `landed`. The supervisor reads `landed` first, then the blocks and what is resident, and publishes; so
+     * whatever is not in `resident` is still in the difference, and what is counted twice for a moment leads to a question, not to a breach. A block
+     * that is freed before it was ever looked at (its ms is later than seen_ms) is taken back from both, `landed` first: temporaries do not add up. */
     uint64_t budget; /* 0: none; nothing is asked, and nothing of this is kept */
     _Atomic uint64_t resident; /* at the last look, with what was asked for lately and is not resident yet */
     _Atomic uint64_t claimed, landed, landed_seen;

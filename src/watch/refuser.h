@@ -1,5 +1,5 @@
-/* Which limit refuses a request of a watched process, in the order in which the kernel asks: size, map count, a hole in the address space, RLIMIT_AS, RLIMIT_DATA, overcommit.
- * A control group and RAM refuse nothing, they kill later; they are listed with what they leave. */
+/* Which limit refuses a request of a watched process, in the order in which the kernel asks: size, map count, a hole in the address space,
+ * RLIMIT_AS, RLIMIT_DATA, overcommit. A control group and RAM refuse nothing, they kill later; they are listed with what they leave. */
 #ifndef PLIM_WATCH_REFUSER_H
 #define PLIM_WATCH_REFUSER_H
 

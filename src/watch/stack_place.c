@@ -203,7 +203,8 @@ void plim__place_line(const plim_watch_frame *frame, uint32_t n, const char *lab
         const char *base = strrchr(frame[0].file, '/');
         base = base && base[1] ? base + 1 : frame[0].file;
         if (frame[0].line)
-            snprintf(where, sizeof where, "%.60s:%u %.60s%s", base, (unsigned)frame[0].line, frame[0].function, frame[0].function[0] == '<' ? "" : "()");
+            snprintf(where, sizeof where, "%.60s:%u %.60s%s", base, (unsigned)frame[0].line, frame[0].function,
+                     frame[0].function[0] == '<' ? "" : "()");
         else
             snprintf(where, sizeof where, "%.60s %.80s", base, frame[0].function);
     }

@@ -1,4 +1,5 @@
-/* Where a stack is, for people: lines of Python with their source text, names of native frames, what the operation is called. Resolved once for each stack and kept. */
+/* Where a stack is, for people: lines of Python with their source text, names of native frames, what the operation is called. Resolved once for
+ * each stack and kept. */
 #ifndef PLIM_WATCH_STACK_PLACE_H
 #define PLIM_WATCH_STACK_PLACE_H
 

@@ -1,4 +1,5 @@
-/* The supervisor's own state: what its parts (watch.c the loop, launch.c the start, moment.c the facts of a moment, diagnose.c what they mean) share. One thread. */
+/* The supervisor's own state: what its parts (watch.c the loop, launch.c the start, moment.c the facts of a moment, diagnose.c what they mean)
+ * share. One thread. */
 #ifndef PLIM_WATCH_SUPERVISOR_H
 #define PLIM_WATCH_SUPERVISOR_H
 
@@ -93,7 +94,8 @@ void plim__launch_end(plim__supervisor *s);
 void plim__moment_fill(plim__supervisor *s, plim_watch_report *r, const plim__watched *asking, bool look);
 /** As a row: where a stack is, with its names and numbers. */
 void plim__moment_site(plim__supervisor *s, uint32_t stack, plim_watch_site *out);
-/** Looks at residency of all recorded blocks, and at names when `names`: both are kept for later moments. @param exact  every page, whatever it costs */
+/** Looks at residency of all recorded blocks, and at names when `names`: both are kept for later moments. @param exact  every page, whatever it
+ *  costs */
 void plim__moment_look(plim__supervisor *s, bool exact, bool names, uint64_t thread_state, const plim__watched *asking);
 /** Copies the live blocks of a process, sorted. The caller frees them. @return how many */
 uint32_t plim__moment_blocks(const plim__supervisor *s, const plim__watched *w, plim__block **out);

@@ -1,5 +1,5 @@
-/* Names for addresses of native code, from the ELF files that a watched process has mapped. The maps are learnt while it lives, the files are read when a
- * report needs names: one pass over a file's symbol tables for all addresses in it, nothing of them kept. */
+/* Names for addresses of native code, from the ELF files that a watched process has mapped. The maps are learnt while it lives, the files are
+ * read when a report needs names: one pass over a file's symbol tables for all addresses in it, nothing of them kept. */
 #ifndef PLIM_WATCH_SYMBOLS_H
 #define PLIM_WATCH_SYMBOLS_H
 
@@ -27,10 +27,12 @@ void plim__symbols_find(plim__symbols *s, int pid, plim__symbol *symbol, uint32_
 /** The name of the data at `address`, such as "vtable for torch::autograd::generated::AddBackward0" (name is "" where there is none). */
 void plim__symbols_find_data(plim__symbols *s, int pid, uint64_t address, plim__symbol *out);
 
-/** A mangled C++ name made readable: qualified names without parameters and template arguments ("_ZN2at6native4reluERKNS_6TensorE" -> "at::native::relu";
+/** A mangled C++ name made readable: qualified names without parameters and template arguments ("_ZN2at6native4reluERKNS_6TensorE" ->
+ *  "at::native::relu";
  *  "_ZTVN5torch8autograd9generated12AddBackward0E" -> "vtable for torch::autograd::generated::AddBackward0"). Others are copied. */
 void plim__symbol_readable(const char *mangled, char *to, size_t size);
-/** What an operation is called, from the names of a stack, innermost first: the first XBackward (autograd), else the outermost op (at::_ops::relu::call -> "aten::relu").
+/** What an operation is called, from the names of a stack, innermost first: the first XBackward (autograd), else the outermost op
+ *  (at::_ops::relu::call -> "aten::relu").
  *  @return false where the names say nothing of the kind */
 bool plim__symbol_label(const plim__symbol *symbol, uint32_t n, char *to, size_t size);
 

@@ -262,7 +262,8 @@ uint64_t plim__replay_peak(const plim__timeline *t, const plim__what_if *what, c
         total -= would_be(w, *l, latest[c->stack], share);
         *l += (double)c->bytes;
         if (*l < 0) *l = 0;
-        if (c->bytes > 0) latest[c->stack] = (double)c->bytes < (double)t->stack[c->stack].largest ? (double)c->bytes : (double)t->stack[c->stack].largest;
+        if (c->bytes > 0)
+            latest[c->stack] = (double)c->bytes < (double)t->stack[c->stack].largest ? (double)c->bytes : (double)t->stack[c->stack].largest;
         total += would_be(w, *l, latest[c->stack], share);
         if (total > peak) peak = total;
     }

@@ -1,4 +1,5 @@
-/* Reads one line of source as text: enough to recognise a call and its numbers, no more. What it says is believed only when the bytes of the request agree. */
+/* Reads one line of source as text: enough to recognise a call and its numbers, no more. What it says is believed only when the bytes of the
+ * request agree. */
 #include "watch/upcast.h"
 
 #include <ctype.h>
@@ -57,7 +58,8 @@ static uint32_t arguments_count(const char *open, const char *end)
     return n;
 }
 
-/* Whole numbers with commas, in brackets of their own or not: "3075200, 512", "(1_000, 1_000)". A product that fits no 64 bits is 0: no request agrees with it. */
+/* Whole numbers with commas, in brackets of their own or not: "3075200, 512", "(1_000, 1_000)". A product that fits no 64 bits is 0: no request
+ * agrees with it. */
 static bool shape_read(plim__upcast *out, const char *p, const char *end, uint64_t *product)
 {
     uint32_t n = 0;
@@ -68,7 +70,8 @@ static bool shape_read(plim__upcast *out, const char *p, const char *end, uint64
         if (isdigit((unsigned char)*p)) {
             uint64_t value = 0;
             for (; p < end && (isdigit((unsigned char)*p) || *p == '_'); p++)
-                if (*p != '_' && (__builtin_mul_overflow(value, 10u, &value) || __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value))) value = 0;
+                if (*p != '_' && (__builtin_mul_overflow(value, 10u, &value) || __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value)))
+                    value = 0;
             if (__builtin_mul_overflow(*product, value, product)) *product = 0;
             if (!n++) out->rows = value;
             const int more = snprintf(out->shape + length, sizeof out->shape - length, "%s%llu", length ? ", " : "", (unsigned long long)value);
@@ -89,8 +92,10 @@ static void conversion_read(plim__upcast *out, const char *p)
     const char *at = strstr(p, ".astype(");
     const char *end = at ? bracket_end(at + 7) : NULL;
     if (!end) return;
-    static const struct { const char *text, *name; uint32_t bytes; } known[] = {
-        {"float32", "float32", 4}, {"single", "float32", 4}, {"f4", "float32", 4}, {"float16", "float16", 2}, {"half", "float16", 2}, {"f2", "float16", 2},
+    static const struct { const char *text, *name; uint32_t bytes;
+    } known[] = {
+        {"float32", "float32", 4}, {"single", "float32", 4}, {"f4", "float32", 4},
+        {"float16", "float16", 2}, {"half", "float16", 2},   {"f2", "float16", 2},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known && !out->to_bytes; i++) {
         const char *found = strstr(at, known[i].text);

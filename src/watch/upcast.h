@@ -17,7 +17,8 @@ typedef struct plim__upcast {
     uint32_t instead_bytes; /* that a value takes then, while the line runs */
 } plim__upcast;
 
-/** Reads the line that asked for `bytes`. @return false unless the line makes float64 and the bytes agree with its shape (or, where that is not written in numbers,
+/** Reads the line that asked for `bytes`. @return false unless the line makes float64 and the bytes agree with its shape (or, where that is not
+ *  written in numbers,
  *  are whole float64) */
 bool plim__upcast_read(plim__upcast *out, const char *line, uint64_t bytes);
 

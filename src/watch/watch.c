@@ -1,7 +1,8 @@
 /* The supervisor: starts the program, looks at it every 10 ms, answers its questions, and outlives it.
  *
  *   every 10 ms     new processes, events, what is resident; the budget's two numbers are published for the processes to read
- *   at a question   at once: the process waits for the answer (a request that might breach the budget) or for the acknowledgement (one that the system refused)
+ *   at a question   at once: the process waits for the answer (a request that might breach the budget) or for the acknowledgement (one that the
+ * system refused)
  *   every 100 ms    a point of the time line
  *   every second,   which part of the blocks is resident and under which names, so that they are known when the program is killed; more
  *   or at +5 %      seldom where that takes long
@@ -10,10 +11,13 @@
  *   charge = resident now, of all processes (divided among those that share pages, where there are several)
  *          + what was asked for in the last second and is not resident yet
  *          + the request
- * above the budget: first the allocator's free memory is given back and the request looked at again; then the request is refused, unless it is below 1 MiB and the budget overdrawn by
- * less than 3 %, or comes from a library that ends the program when it gets no memory. Blocks that lie untouched for more than a second are not charged: they may never be touched.
+ * above the budget: first the allocator's free memory is given back and the request looked at again; then the request is refused, unless it is
+ * below 1 MiB and the budget overdrawn by
+ * less than 3 %, or comes from a library that ends the program when it gets no memory. Blocks that lie untouched for more than a second are not
+ * charged: they may never be touched.
  *
- * Signals reach a process and not a handle, so this is the one file of the library with a global: whom to pass them on to. One plim_watch at a time. */
+ * Signals reach a process and not a handle, so this is the one file of the library with a global: whom to pass them on to. One plim_watch at a
+ * time. */
 #include "watch/diagnose.h"
 #include "watch/resident.h"
 #include "watch/stack_place.h"
@@ -159,7 +163,8 @@ static void slots_reclaim(plim__supervisor *s)
         const uint64_t at = s->header->slot_offset + w->slot_index * s->header->slot_bytes;
         w->slot = NULL;
         plim__reader_free(&w->reader, &s->alloc);
-        if (!fallocate(s->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)s->header->slot_bytes)) atomic_store(&s->header->slot[w->slot_index], 0);
+        if (!fallocate(s->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)s->header->slot_bytes))
+            atomic_store(&s->header->slot[w->slot_index], 0);
     }
 }
 
@@ -386,7 +391,8 @@ static void request_report(plim__supervisor *s, plim__watched *w, plim_watch_eve
 
 /* ------------------------------------------------------------------------------------------------- questions */
 
-/* Libraries that print a line and end the program when they get no memory; and the interpreter's own arenas, for it must be able to raise the exception. */
+/* Libraries that print a line and end the program when they get no memory; and the interpreter's own arenas, for it must be able to raise the
+ * exception. */
 static bool must_not_refuse(plim__supervisor *s, plim__watched *w)
 {
     static const char *const name[] = {"libopenblas", "libblas", "libblis", "libmkl", "libgomp", "libiomp", "libomp", "libtbb", "ld-linux", "ld.so"};
@@ -486,7 +492,8 @@ static void questions_answer(plim__supervisor *s)
 
 static plim_watch_sample sample_now(const plim__supervisor *s)
 {
-    return (plim_watch_sample){.seconds = plim__watch_now(s), .resident = s->resident, .live = s->timeline.live, .kept = plim__moment_kept(s), .processes = alive_count(s)};
+    return (plim_watch_sample){
+        .seconds = plim__watch_now(s), .resident = s->resident, .live = s->timeline.live, .kept = plim__moment_kept(s), .processes = alive_count(s)};
 }
 
 static void live_tell(plim__supervisor *s)

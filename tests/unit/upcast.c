@@ -24,10 +24,12 @@ static void a_maker_of_float64_with_a_conversion(void **state)
 static void other_makers(void **state)
 {
     (void)state;
-    static const struct { const char *line; uint64_t bytes; const char *instead; uint32_t to_bytes, instead_bytes; } cases[] = {
+    static const struct { const char *line; uint64_t bytes; const char *instead; uint32_t to_bytes, instead_bytes;
+    } cases[] = {
         {"a = np.zeros((1_000, 1000)).astype('float16')", 8000000, "np.zeros((1000, 1000), dtype=np.float16)", 2, 2},
         {"return numpy.ones(1000000)", 8000000, "np.ones((1000000), dtype=np.float32)", 0, 4},
-        {"b = f(np.random.randn(1000, 1000)).astype(np.float16)", 8000000, "np.random.default_rng().standard_normal((1000, 1000), dtype=np.float32).astype(np.float16)", 2, 6},
+        {"b = f(np.random.randn(1000, 1000)).astype(np.float16)", 8000000,
+         "np.random.default_rng().standard_normal((1000, 1000), dtype=np.float32).astype(np.float16)", 2, 6},
         {"x = np.zeros(shape).astype(np.float32)", 8000000, "give np.zeros dtype=np.float32", 4, 4},
         {"x = np.linspace(0, 1, n)", 8000000, "give np.linspace dtype=np.float32", 0, 4},
     };

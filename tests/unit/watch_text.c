@@ -7,7 +7,7 @@
 #include "cli/watch_live.h"
 #include "cli/watch_text.h"
 #include "cli/watch_trace.h"
-#include "cli/whole_file.h"
+#include "cli/output_file.h"
 
 #include <fcntl.h>
 #include <jansson.h>
@@ -575,25 +575,25 @@ static void files_are_whole_or_not_there(void **state)
     char folder[] = "/tmp/plimsoll-unit-XXXXXX", path[64];
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/out.json", folder);
-    plim__whole_file f;
+    plim__output_file f;
     plim_error err = {0};
-    assert_int_equal(plim__whole_file_open(&f, path, &err), PLIM_OK);
+    assert_int_equal(plim__output_file_open(&f, path, &err), PLIM_OK);
     fputs("half", f.out);
     assert_int_equal(access(path, F_OK), -1);
-    plim__whole_file_drop(&f);
-    assert_int_equal(plim__whole_file_open(&f, path, &err), PLIM_OK);
+    plim__output_file_drop(&f);
+    assert_int_equal(plim__output_file_open(&f, path, &err), PLIM_OK);
     fputs("whole", f.out);
-    assert_int_equal(plim__whole_file_finish(&f, &err), PLIM_OK);
+    assert_int_equal(plim__output_file_finish(&f, &err), PLIM_OK);
     struct stat st;
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_size, 5);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(rmdir(folder), 0); /* nothing beside it is left */
-    assert_int_equal(plim__whole_file_open(&f, path, &err), PLIM_E_IO);
+    assert_int_equal(plim__output_file_open(&f, path, &err), PLIM_E_IO);
     assert_non_null(strstr(err.message, "cannot be written: No such file"));
-    assert_int_equal(plim__whole_file_open(&f, "/dev/full", &err), PLIM_OK);
+    assert_int_equal(plim__output_file_open(&f, "/dev/full", &err), PLIM_OK);
     fputs("too much", f.out);
-    assert_int_equal(plim__whole_file_finish(&f, &err), PLIM_E_NOSPACE);
+    assert_int_equal(plim__output_file_finish(&f, &err), PLIM_E_NOSPACE);
 }
 
 /* ---- the live view ---- */

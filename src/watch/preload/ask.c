@@ -66,7 +66,8 @@ static bool claim_unasked(const plim__pre_request *r)
     uint64_t claimed = atomic_load(&h->claimed), sum;
     do {
         const int64_t pending = (int64_t)(claimed - atomic_load(&h->landed_seen));
-        if (__builtin_add_overflow(atomic_load(&h->resident), pending > 0 ? (uint64_t)pending : 0, &sum) || __builtin_add_overflow(sum, more, &sum)) return false;
+        if (__builtin_add_overflow(atomic_load(&h->resident), pending > 0 ? (uint64_t)pending : 0, &sum) || __builtin_add_overflow(sum, more, &sum))
+            return false;
         if (more && sum > h->budget) return false;
     } while (!atomic_compare_exchange_weak(&h->claimed, &claimed, claimed + r->bytes));
     return true;

@@ -1,4 +1,4 @@
-#include "cli/whole_file.h"
+#include "cli/output_file.h"
 
 #include <errno.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static plim_status fail(plim_error *err, const char *path, int why)
     return code;
 }
 
-plim_status plim__whole_file_open(plim__whole_file *f, const char *path, plim_error *err)
+plim_status plim__output_file_open(plim__output_file *f, const char *path, plim_error *err)
 {
     struct stat st;
     f->path = path;
@@ -28,7 +28,7 @@ plim_status plim__whole_file_open(plim__whole_file *f, const char *path, plim_er
     return f->out ? PLIM_OK : fail(err, path, errno);
 }
 
-plim_status plim__whole_file_finish(plim__whole_file *f, plim_error *err)
+plim_status plim__output_file_finish(plim__output_file *f, plim_error *err)
 {
     const bool direct = !f->temp[0];
     const bool failed_before = ferror(f->out); /* its errno is gone: what the last flush says is what is known */
@@ -43,7 +43,7 @@ plim_status plim__whole_file_finish(plim__whole_file *f, plim_error *err)
     return fail(err, f->path, why);
 }
 
-void plim__whole_file_drop(plim__whole_file *f)
+void plim__output_file_drop(plim__output_file *f)
 {
     if (!f->out) return;
     fclose(f->out);
