@@ -77,4 +77,11 @@ show eval 'stack([mean(f32(z),0)[:3], std(f32(z),0)[:3]])' z=z.npy
 say "What this machine has for it, if no budget is given (plimsoll doctor says more):"
 show doctor --no-speed
 "$PLIMSOLL" doctor --no-speed | sed -n '/^default budget/p'
+# What watching says of a program that asks for too much; where there is no NumPy, the demo ends without it.
+. "$root/tests/lib/python.sh"
+if [ -n "$PYTHON" ]; then
+    say "And a program that is not ours, which asks for an array of 11.7 GiB in 4 GiB of memory:"
+    echo "\$ plimsoll watch --memory 4G -- python3 tests/watch/rand.py"
+    "$PLIMSOLL" watch --memory 4G -- "$PYTHON" "$root/tests/watch/rand.py" || true # its own exit code: it caught the exception
+fi
 say "Try it on an array of yours:  build/plimsoll eval 'mean(x,0)' x=yours.npy --memory 256M"

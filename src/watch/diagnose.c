@@ -367,13 +367,15 @@ static bool is_fragmented(const plim_watch_report *r, const plim__watched *w)
            r->kept >= r->asked / 2;
 }
 
-static bool has_variable(int pid, const char *name)
+static bool has_variable(const plim__supervisor *s, int pid, const char *name)
 {
-    static char text[1 << 17]; /* one supervisor thread */
-    const size_t n = plim__peer_file(pid, "environ", text, sizeof text);
-    for (size_t i = 0; i < n; i += strlen(text + i) + 1)
-        if (!strncmp(text + i, name, strlen(name)) && text[i + strlen(name)] == '=') return true;
-    return false;
+    enum { ENVIRONMENT = 1 << 17 };
+    bool found = false;
+    char *text = plim__new(&s->alloc, 1, ENVIRONMENT, NULL);
+    const size_t n = text ? plim__peer_file(pid, "environ", text, ENVIRONMENT) : 0;
+    for (size_t i = 0; i < n && !found; i += strlen(text + i) + 1) found = !strncmp(text + i, name, strlen(name)) && text[i + strlen(name)] == '=';
+    plim__free(&s->alloc, text);
+    return found;
 }
 
 static void fragmentation_why(plim__supervisor *s, plim_watch_report *r, const plim__watched *w, uint64_t limit)
@@ -386,7 +388,7 @@ static void fragmentation_why(plim__supervisor *s, plim_watch_report *r, const p
                      "them from one heap");
     r->peak_as_is = r->resident;
     const uint64_t after = r->resident > h->kept ? r->resident - h->kept : 0;
-    if (!has_variable(w->pid, "MALLOC_MMAP_THRESHOLD_"))
+    if (!has_variable(s, w->pid, "MALLOC_MMAP_THRESHOLD_"))
         plim__fix_add(r, after, limit, "set MALLOC_MMAP_THRESHOLD_=%llu in the environment", (unsigned long long)threshold_for(s));
     plim__fix_add(r, 0, 0, "malloc_trim(0) now and then (from Python: ctypes.CDLL(None).malloc_trim(0))");
 }

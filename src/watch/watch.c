@@ -1,8 +1,8 @@
 /* The supervisor: starts the program, looks at it every 10 ms, answers its questions, and outlives it.
  *
- *   every 10 ms     new processes, events, what is resident; the budget's two numbers are published for the processes to read
+ *   every 10 ms     new processes, events, what is resident; what the budget leaves is published for the processes to read
  *   at a question   at once: the process waits for the answer (a request that might breach the budget) or for the acknowledgement (one that the
- * system refused)
+ *                   system refused)
  *   every 100 ms    a point of the time line
  *   every second,   which part of the blocks is resident and under which names, so that they are known when the program is killed; more
  *   or at +5 %      seldom where that takes long
@@ -11,13 +11,11 @@
  *   charge = resident now, of all processes (divided among those that share pages, where there are several)
  *          + what was asked for in the last second and is not resident yet
  *          + the request
- * above the budget: first the allocator's free memory is given back and the request looked at again; then the request is refused, unless it is
- * below 1 MiB and the budget overdrawn by
- * less than 3 %, or comes from a library that ends the program when it gets no memory. Blocks that lie untouched for more than a second are not
- * charged: they may never be touched.
+ * Above the budget the allocator's free memory is given back first, and the request looked at again; then it is refused, unless it is below 1 MiB and
+ * the budget overdrawn by less than a 32nd, or comes from a library that ends the program when it gets no memory. Blocks that lie untouched for more
+ * than a second are not charged: they may never be touched.
  *
- * Signals reach a process and not a handle, so this is the one file of the library with a global: whom to pass them on to. One plim_watch at a
- * time. */
+ * Signals reach a process and not a handle, so this is the one file of the library with a global: whom to pass them on to. One plim_watch at a time. */
 #include "watch/diagnose.h"
 #include "watch/resident.h"
 #include "watch/stack_place.h"
