@@ -821,7 +821,7 @@ typedef struct plim_watch_options {
     const char *preload;     /**< the recording library; NULL: libplimsoll_watch.so beside this library */
     bool no_source;          /**< leave the text of source lines out of reports */
     void *ctx;               /**< for the calls below; each may be NULL */
-    void (*report)(void *ctx, const plim_watch_report *report); /**< at refusals (of one stack once), and once at the end */
+    void (*report)(void *ctx, const plim_watch_report *report); /**< at refusals (of a line once), and once at the end */
     void (*sample)(void *ctx, const plim_watch_sample *sample); /**< ten times a second, and at every new peak */
     void (*live)(void *ctx, const plim_watch_live *live);       /**< four times a second */
 } plim_watch_options;

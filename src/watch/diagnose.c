@@ -133,7 +133,7 @@ static void refused_by_budget(plim_watch_report *r, const plim__refusal *l)
     char others[240];
     others_text(r, l, others, sizeof others);
     char pending[96] = "";
-    if (r->pending > r->resident / 50)
+    if (r->pending > r->budget / 50)
         snprintf(pending, sizeof pending, ", and %s asked for a moment ago and not touched yet", size_text(&t, 2, r->pending));
     snprintf(r->refused, sizeof r->refused, "by your budget: %s (%s in use%s). %s", size_text(&t, 0, r->budget), size_text(&t, 1, r->resident),
              pending, others);

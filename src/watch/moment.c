@@ -355,15 +355,15 @@ static void notes_fill(const plim__supervisor *s, plim_watch_report *r)
     if (!attached)
         note_add(r, "the program could not be recorded from inside%s%s: it was followed through /proc alone, and nothing of it can be refused",
                  s->not_preloadable[0] ? ", for " : "", s->not_preloadable);
-    if (blocks) note_add(r, "%llu blocks were not recorded: there was no room for more", blocks);
-    if (sites) note_add(r, "%llu requests came from stacks for which there was no room", sites);
+    if (blocks) note_add(r, "%llu block%s not recorded: there was no room for more", blocks, blocks == 1 ? " was" : "s were");
+    if (sites) note_add(r, "%llu request%s from stacks for which there was no room", sites, sites == 1 ? " came" : "s came");
     if (python) note_add(r, "Python %u.%u keeps its frames where they are not expected: no lines of Python", python >> 24, python >> 16 & 255);
-    if (not_unwound) note_add(r, "%llu native stacks were not unwound, for it would have slowed the program down", not_unwound);
+    if (not_unwound) note_add(r, "%llu native stack%s not unwound, for it would have slowed the program down", not_unwound, not_unwound == 1 ? " was" : "s were");
     if (bound) note_add(r, "a library was to be bound past the recording (RTLD_DEEPBIND); that was not done");
     if (s->timeline.lost) note_add(r, "%llu events came faster than they could be read: replayed peaks may be off", (number)s->timeline.lost);
     if (s->overdrawn)
-        note_add(r, "%llu requests above the budget were let pass: the libraries that made them end the program when they are refused",
-                 (number)s->overdrawn);
+        note_add(r, "%llu request%s above the budget let pass: of libraries that end the program when they are refused", (number)s->overdrawn,
+                 s->overdrawn == 1 ? "" : "s");
 }
 
 static void growing_fill(plim_watch_report *r)

@@ -15,6 +15,7 @@
 enum {
     PLIM__WATCH_PROCESSES = 256, /* followed at once and remembered; more are counted only */
     PLIM__WATCH_NAMES = 24,
+    PLIM__WATCH_REPORTS = 16, /* of refused requests */
 };
 
 /* A process of the watched tree. */
@@ -73,9 +74,10 @@ typedef struct plim__supervisor {
     uint64_t kept_peak_resident;      /* what was resident then */
     uint64_t sampled_resident;        /* what was resident when blocks were looked at last */
     double sampled_at, sample_cost;
+    double tell_next, live_next;
     uint64_t refusals, overdrawn;     /* overdrawn: requests let pass because their library would abort */
     uint32_t reports;
-    uint32_t reported_stack[32];      /* stacks of the reports so far */
+    uint64_t reported_line[PLIM__WATCH_REPORTS]; /* hashes of the lines of the reports so far */
     bool over_reported, stopped;
     double stop_at;                   /* when patience with a program that was told to end is over; 0: it was not */
 } plim__supervisor;

@@ -1,6 +1,6 @@
 /* The supervisor: starts the program, looks at it every 10 ms, answers its questions, and outlives it.
  *
- *   every 10 ms     new processes, events, what is resident; what the budget leaves is published for the processes to read
+ *   every 10 ms     new processes, events, what is resident; what the budget leaves is published for the processes to read (20 ms without a budget)
  *   at a question   at once: the process waits for the answer (a request that might breach the budget) or for the acknowledgement (one that the
  *                   system refused)
  *   every 100 ms    a point of the time line
@@ -37,12 +37,12 @@
 #define MIB ((uint64_t)1 << 20)
 
 enum {
-    LOOK_MS = 10,
-    TREE_LOOKS = 30,     /* the tree is read from /proc every so many looks */
+    LOOK_MS = 10,        /* with a budget to keep */
+    LOOK_IDLE_MS = 20,   /* without */
     HISTORY = 1 << 19,   /* changes kept */
-    REPORTS_MAX = 16,
     YOUNG_MS = 1000,
     STOP_SECONDS = 5,
+    SAMPLE_REST = 50,    /* looking at pages and names takes at most one part in so many of the time */
 };
 
 /* ------------------------------------------------------------------------------------------------- signals */
@@ -86,7 +86,7 @@ double plim__watch_now(const plim__supervisor *s)
 
 static void doorbell_wait(plim__supervisor *s, uint32_t seen)
 {
-    const struct timespec ts = {.tv_nsec = LOOK_MS * 1000000L};
+    const struct timespec ts = {.tv_nsec = (s->how->memory ? LOOK_MS : LOOK_IDLE_MS) * 1000000L};
     syscall(SYS_futex, &s->header->doorbell, FUTEX_WAIT, seen, &ts, NULL, 0);
 }
 
@@ -320,8 +320,9 @@ static void sample_look(plim__supervisor *s)
 {
     const double now = plim__watch_now(s), since = now - s->sampled_at;
     const bool grown = s->resident > s->sampled_resident + s->sampled_resident / 20 + 4 * MIB;
-    if (since < 20 * s->sample_cost || since < 0.05 || !(grown || since >= 1)) return;
-    if (since >= 1 && s->resident == s->sampled_resident && since < 10) return; /* nothing moved */
+    const uint64_t moved = s->resident > s->sampled_resident ? s->resident - s->sampled_resident : s->sampled_resident - s->resident;
+    const bool still = moved * 50 <= s->sampled_resident;
+    if (since < SAMPLE_REST * s->sample_cost || since < 0.05 || !(grown || since >= (still ? 10 : 1))) return;
     plim__killer_look(&s->killer, s->os, s->child);
     shares_look(s);
     plim__moment_look(s, false, true, 0, NULL);
@@ -329,12 +330,17 @@ static void sample_look(plim__supervisor *s)
 
 /* ------------------------------------------------------------------------------------------------- reporting */
 
+/* A line is reported once: stacks of the same line that differ further out say the same. */
 static bool worth_reporting(plim__supervisor *s, uint32_t stack)
 {
-    for (uint32_t i = 0; i < s->reports && i < REPORTS_MAX; i++)
-        if (s->reported_stack[i] == stack) return false;
-    if (s->reports >= REPORTS_MAX) return false;
-    s->reported_stack[s->reports++] = stack;
+    char line[256];
+    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
+    plim__moment_line(s, stack, line, sizeof line);
+    for (const char *p = line; *p; p++) hash = (hash ^ (unsigned char)*p) * UINT64_C(1099511628211);
+    for (uint32_t i = 0; i < s->reports; i++)
+        if (s->reported_line[i] == hash) return false;
+    if (s->reports == PLIM__WATCH_REPORTS) return false;
+    s->reported_line[s->reports++] = hash;
     return true;
 }
 
@@ -534,14 +540,18 @@ static void over_report(plim__supervisor *s)
     if (s->how->on_breach == PLIM_WATCH_STOP && !s->stopped) program_stop(s);
 }
 
-static void tell(plim__supervisor *s, uint64_t look)
+static void tell(plim__supervisor *s, double seconds)
 {
-    if (look % 10 == 0) {
+    if (seconds >= s->tell_next) {
+        s->tell_next = seconds + 0.1;
         s->trend[s->trends++ % 50] = s->resident;
         const plim_watch_sample now = sample_now(s);
         if (s->how->sample) s->how->sample(s->how->ctx, &now);
     }
-    if (look % 25 == 0 && s->how->live) live_tell(s);
+    if (s->how->live && seconds >= s->live_next) {
+        s->live_next = seconds + 0.25;
+        live_tell(s);
+    }
     over_report(s);
 }
 
@@ -581,8 +591,7 @@ static int loop(plim__supervisor *s)
 {
     int wait_status = 0;
     struct rusage usage = {0};
-    double next = 0;
-    uint64_t look = 0;
+    double next = 0, tree_next = 0;
     for (;;) {
         const uint32_t seen = atomic_load(&s->header->doorbell);
         slots_look(s);
@@ -591,10 +600,13 @@ static int loop(plim__supervisor *s)
         const double now = plim__watch_now(s);
         if (now >= next) {
             next = now + LOOK_MS / 1e3;
-            if (look % TREE_LOOKS == 0) tree_look(s);
+            if (now >= tree_next) {
+                tree_next = now + 1;
+                tree_look(s);
+            }
             budget_publish(s);
             slots_reclaim(s);
-            tell(s, look++);
+            tell(s, now);
             sample_look(s);
             if (s->stop_at > 0 && now > s->stop_at) kill(s->child, SIGKILL);
         }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# plimsoll watch: which limit refused or killed, each with its value: RLIMIT_AS, RAM and swap, vm.max_map_count, a memory cgroup, a size that cannot be meant; and
+# plimsoll watch: which limit refused or killed, each with its value: RLIMIT_AS, RLIMIT_DATA, RAM and swap, vm.max_map_count, a memory cgroup, a size that cannot be meant; and
 # free memory that the allocator keeps.
 . "$(dirname "$0")/../lib/cli.sh"
 . "$(cd "$OLDPWD" && cd "$(dirname "$0")/../lib" && pwd)/watch.sh"
@@ -19,6 +19,23 @@ RLIMIT_AS: what is used of it | 64 * MIB < limit("RLIMIT_AS").used < 800000 << 1
 RLIMIT_AS: the request and its line | bad.asked.bytes == 800 * MIB and at(bad.asked.site, "as.py", "return np.empty") and chain(bad.asked.site).startswith("build")
 RLIMIT_AS: fix: ulimit -v | fix("ulimit -v")
 RLIMIT_AS: a budget instead | "--memory" in " ".join(x.text for x in bad.fixes)
+FACTS
+
+limited_data='ulimit -d "$0" && exec "$@"'
+watched -- sh -c "$limited_data" 700000 "$PYTHON" "$watch_programs/as.py"
+facts <<'FACTS'
+RLIMIT_DATA: the script saw an ordinary MemoryError | status == 3 and out.startswith("caught: Unable to allocate 800. MiB")
+RLIMIT_DATA: named | (bad.event, bad.cause) == ("failed", "data") and "RLIMIT_DATA" in bad.verdict
+RLIMIT_DATA: with its value | limit("RLIMIT_DATA").limit == 700000 << 10 and limit("RLIMIT_DATA").refuses and "684 MiB" in said
+RLIMIT_DATA: fix: ulimit -d | fix("ulimit -d")
+FACTS
+
+# Libraries that end the program when they get no memory are not refused, whatever the budget; the program itself is.
+watched --memory 300M -- "$watch_build/watch-library"
+facts <<'FACTS'
+library: it got what it asked for, the program did not | (status, out) == (0, "library 2 own 0\n")
+library: the refusal is the program's | [chain(r.asked.site)[:4] for r in reports if r.event == "refused"] == ["main"]
+library: that it was let pass is said | "let pass" in said
 FACTS
 
 if [ "$overcommit" = 0 ]; then
