@@ -37,7 +37,8 @@ enum {
     PLIM__REC_SITES = 4096,       /* a power of two */
     PLIM__REC_CODES = 2048,       /* a power of two */
     PLIM__REC_EVENTS = 1 << 16,   /* a power of two */
-    PLIM__REC_PYTHON = 24,        /* frames of Python kept, innermost first */
+    PLIM__REC_PYTHON = 24,        /* frames of Python kept, innermost first: all, or the innermost, and of the */
+    PLIM__REC_PYTHON_OUTER = 8,   /* outermost so many: an import is deep, and who began it is out there */
     PLIM__REC_NATIVE = 32,        /* return addresses kept, innermost first */
     PLIM__REC_NO_SITE = PLIM__REC_SITES - 1,        /* where blocks go for which there was no room for a site: those of an allocator, */
     PLIM__REC_NO_SITE_MAPPED = PLIM__REC_SITES - 2, /* and those of mmap. Both are ready from the start, without a stack */
@@ -70,7 +71,7 @@ typedef struct plim__rec_site {
     uint16_t n_python, n_native;
     uint16_t call;      /* plim__rec_call */
     uint16_t no_native; /* 1: the stack was not unwound (it cost too much, or cannot be done safely): native[0] is the caller alone */
-    uint32_t reserved;
+    uint32_t left_out;  /* 1: before the last PLIM__REC_PYTHON_OUTER frames of Python others are left out */
     plim__rec_frame python[PLIM__REC_PYTHON];
     uint64_t native[PLIM__REC_NATIVE];
     _Atomic uint64_t live_bytes, live_blocks, allocations, frees, allocated_bytes;

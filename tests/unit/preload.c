@@ -4,9 +4,9 @@
 
 #include "watch/record.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -498,6 +498,27 @@ static const char script[] = "import os, threading\n"                         /*
                              "    print('no ctypes', flush=True)\n"           /* 27 */
                              "os._exit(0)\n"; /* nothing is freed */
 
+/* Every interpreter that is here: the system's, those of pyenv, and those that PLIMSOLL_TEST_PYTHONS names (paths, with colons between them). */
+static uint32_t pythons_each(void (*check)(const char *interpreter, const char *file), const char *file)
+{
+    uint32_t found = 0;
+    char pattern[4096], named[4096], *rest = named;
+    glob_t g;
+    if (!access("/usr/bin/python3", X_OK)) check("/usr/bin/python3", file), found++;
+    snprintf(pattern, sizeof pattern, "%s/.pyenv/versions/*/bin/python3", getenv("HOME") ? getenv("HOME") : "");
+    if (!glob(pattern, 0, NULL, &g))
+        for (size_t i = 0; i < g.gl_pathc; i++) check(g.gl_pathv[i], file), found++;
+    globfree(&g);
+    snprintf(named, sizeof named, "%s", getenv("PLIMSOLL_TEST_PYTHONS") ? getenv("PLIMSOLL_TEST_PYTHONS") : "");
+    for (char *path; (path = strsep(&rest, ":"));) {
+        if (!*path) continue;
+        if (access(path, X_OK)) fail_msg("PLIMSOLL_TEST_PYTHONS: there is no %s", path);
+        check(path, file);
+        found++;
+    }
+    return found;
+}
+
 static const plim__rec_site *site_of(const plim__rec_process *p, uint64_t bytes, uint64_t blocks)
 {
     for (uint32_t s = 0; s < PLIM__REC_SHARDS; s++) {
@@ -566,31 +587,94 @@ static void python_lines(const char *interpreter, const char *file)
     rig_free(&r);
 }
 
-static void python(void **state)
+/* Stacks deeper than what is kept. The functions fN differ by name, so that each frame that is kept shows which one it is. */
+static const char deep_script[] = "import os, sys\n"                                          /* 1 */
+                                  "keep = []\n"                                               /* 2 */
+                                  "def f0(n):\n"                                              /* 3 */
+                                  "    keep.append(bytearray(n << 20))\n"                     /* 4 */
+                                  "for i in range(1, 40):\n"                                  /* 5 */
+                                  "    exec('def f%d(n): f%d(n)' % (i, i - 1))\n"             /* 6 */
+                                  "def deep(depth, n):\n"                                     /* 7 */
+                                  "    if depth > 1: return deep(depth - 1, n)\n"             /* 8 */
+                                  "    keep.append(bytearray(n << 20))\n"                     /* 9 */
+                                  "for i in (22, 23, 26, 30, 31, 39):\n"                      /* 10 */
+                                  "    globals()['f%d' % i](i)\n"                             /* 11 */
+                                  "sys.setrecursionlimit(4000)\n"                             /* 12 */
+                                  "deep(100, 100)\n"                                          /* 13 */
+                                  "deep(101, 100)\n"                                          /* 14 */
+                                  "deep(1500, 150)\n"                                         /* 15 */
+                                  "os._exit(0)\n";
+
+static void recursion_is_kept(const plim__rec_process *me, const char *file)
 {
-    (void)state;
+    const plim__rec_site *s = site_of(me, 150 * MIB, 1); /* its end is too far away */
+    assert_int_equal(s->n_python, PLIM__REC_PYTHON);
+    assert_int_equal(s->left_out, 0);
+    frame_is(me, s, 0, "deep", 9, file);
+    frame_is(me, s, PLIM__REC_PYTHON - 1, "deep", 8, file);
+    for (uint32_t line = 13; line <= 14; line++) {
+        uint32_t i = 0;
+        for (s = me->site; i < PLIM__REC_NO_SITE_MAPPED; i++, s++)
+            if (s->ready && s->n_python == PLIM__REC_PYTHON && s->python[PLIM__REC_PYTHON - 1].line == line) break;
+        assert_true(i < PLIM__REC_NO_SITE_MAPPED);
+        assert_int_equal(s->live_blocks, 1);
+        assert_int_equal(s->left_out, 1);
+        frame_is(me, s, 0, "deep", 9, file);
+        for (i = 1; i < PLIM__REC_PYTHON - 1; i++) frame_is(me, s, i, "deep", 8, file);
+        frame_is(me, s, PLIM__REC_PYTHON - 1, "<module>", line, file);
+    }
+}
+
+static void python_deep(const char *interpreter, const char *file)
+{
+    rig r;
+    rig_new(&r, 0);
+    const program p = {.argv = {(char *)(uintptr_t)interpreter, (char *)(uintptr_t) "-I", (char *)(uintptr_t)file}};
+    assert_int_equal(run(&r, &p), 0);
+    const plim__rec_process *me = slot(&r, 0);
+    check_slot(me);
+    static const uint32_t last[] = {22, 23, 26, 30, 31, 39};
+    for (size_t k = 0; k < sizeof last / sizeof *last && me->flags & PLIM__REC_PYTHON_WALKED; k++) {
+        const plim__rec_site *s = site_of(me, last[k] * MIB, 1);
+        const uint32_t all = last[k] + 2, inner = PLIM__REC_PYTHON - PLIM__REC_PYTHON_OUTER;
+        assert_int_equal(s->n_python, PLIM__REC_PYTHON);
+        assert_int_equal(s->left_out, all > PLIM__REC_PYTHON);
+        frame_is(me, s, 0, "f0", 4, file);
+        for (uint32_t i = 1; i < PLIM__REC_PYTHON - 1; i++) {
+            char name[16];
+            snprintf(name, sizeof name, "f%u", i < inner ? i : all - PLIM__REC_PYTHON + i);
+            frame_is(me, s, i, name, 1, "<string>");
+        }
+        frame_is(me, s, PLIM__REC_PYTHON - 1, "<module>", 11, file);
+    }
+    if (me->flags & PLIM__REC_PYTHON_WALKED) recursion_is_kept(me, file);
+    rig_free(&r);
+}
+
+static void with_script(const char *text, void (*check)(const char *interpreter, const char *file))
+{
     char file[] = "/tmp/plimsoll-preload-XXXXXX";
     const int fd = mkstemp(file);
-    assert_true(fd >= 0 && write(fd, script, sizeof script - 1) == (ssize_t)(sizeof script - 1));
+    assert_true(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
     close(fd);
-    int found = 0;
-    if (!access("/usr/bin/python3", X_OK)) python_lines("/usr/bin/python3", file), found++;
-    char versions[4096];
-    snprintf(versions, sizeof versions, "%s/.pyenv/versions", getenv("HOME") ? getenv("HOME") : "");
-    DIR *dir = opendir(versions);
-    for (struct dirent *e; dir && (e = readdir(dir));) {
-        char path[8192];
-        snprintf(path, sizeof path, "%s/%s/bin/python3", versions, e->d_name);
-        if (e->d_name[0] == '.' || access(path, X_OK)) continue;
-        python_lines(path, file);
-        found++;
-    }
-    if (dir) closedir(dir);
+    const uint32_t found = pythons_each(check, file);
     unlink(file);
     if (!found) {
         print_message("SKIPPED: there is no Python here\n");
         skip();
     }
+}
+
+static void python(void **state)
+{
+    (void)state;
+    with_script(script, python_lines);
+}
+
+static void python_deep_stacks(void **state)
+{
+    (void)state;
+    with_script(deep_script, python_deep);
 }
 
 /* ---- programs that are not as others ---- */
@@ -680,7 +764,7 @@ int main(void)
         cmocka_unit_test(every_call),      cmocka_unit_test(other_allocators), cmocka_unit_test(mappings),       cmocka_unit_test(threads),
         cmocka_unit_test(children),        cmocka_unit_test(attaching_fails),  cmocka_unit_test(no_room),        cmocka_unit_test(deep_binding),
         cmocka_unit_test(budget_refuses),  cmocka_unit_test(budget_grants),    cmocka_unit_test(the_system_refuses), cmocka_unit_test(no_supervisor),
-        cmocka_unit_test(python),
+        cmocka_unit_test(python),          cmocka_unit_test(python_deep_stacks),
         cmocka_unit_test(under_a_sanitizer), cmocka_unit_test(statically_linked), cmocka_unit_test(libraries_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

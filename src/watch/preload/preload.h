@@ -197,8 +197,9 @@ typedef struct plim__pre_pyframe {
 void plim__pre_python_find(void);
 /** The PyThreadState of this thread, 0: none, or it must not be touched; sets whether it holds the interpreter's lock. */
 uint64_t plim__pre_python_thread(bool *gil_held);
-/** Frames of this thread's own stack, innermost first. */
-uint32_t plim__pre_python_walk(uint64_t thread_state, plim__pre_pyframe *out, uint32_t max);
+/** Frames of this thread's own stack, innermost first.
+ *  @param left_out  set where the stack is deeper: then the last PLIM__REC_PYTHON_OUTER are the outermost ones */
+uint32_t plim__pre_python_walk(uint64_t thread_state, plim__pre_pyframe out[PLIM__REC_PYTHON], bool *left_out);
 /** The frame's code in the table, and its line. */
 plim__rec_frame plim__pre_python_frame(const plim__pre_pyframe *f);
 /** Tells a new slot what is known of the interpreter. */

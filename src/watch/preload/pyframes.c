@@ -16,7 +16,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { OBJECT_TYPE = 8, STR_LENGTH = 16, STR_STATE = 32, CODE_PROBES = 64, UNCHECKED = 0, WALKS, MISMATCH };
+#define INLINE inline __attribute__((always_inline)) /* once for each kind of reading */
+
+enum { OBJECT_TYPE = 8, STR_LENGTH = 16, STR_STATE = 32, CODE_PROBES = 64, FRAMES_LOOKED = 1000, UNCHECKED = 0, WALKS, MISMATCH };
 
 static struct {
     _Atomic bool found; /* the rest does not change any more, but for */
@@ -112,20 +114,20 @@ static bool peek(uint64_t at, void *to, size_t n)
     return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)n;
 }
 
-static inline __attribute__((always_inline)) bool read_at(bool careful, uint64_t at, void *to, size_t n)
+static INLINE bool read_at(bool careful, uint64_t at, void *to, size_t n)
 {
     if (careful) return peek(at, to, n);
     memcpy(to, (const void *)(uintptr_t)at, n);
     return true;
 }
 
-static inline __attribute__((always_inline)) uint64_t word_at(bool careful, uint64_t object, int offset)
+static INLINE uint64_t word_at(bool careful, uint64_t object, int offset)
 {
     uint64_t word;
     return read_at(careful, object + (uint64_t)(int64_t)offset, &word, sizeof word) ? word : 0;
 }
 
-static inline __attribute__((always_inline)) int32_t instruction_at(bool careful, uint64_t frame, uint64_t code)
+static INLINE int32_t instruction_at(bool careful, uint64_t frame, uint64_t code)
 {
     const plim__pylayout *l = &python.layout;
     if (l->instr_is == PLIM__PY_INSTR_POINTER) return (int32_t)(word_at(careful, frame, l->frame_instr) - code - (uint64_t)l->code_start);
@@ -134,7 +136,7 @@ static inline __attribute__((always_inline)) int32_t instruction_at(bool careful
     return l->instr_is == PLIM__PY_INSTR_UNITS ? at * 2 : at;
 }
 
-static inline __attribute__((always_inline)) bool is_code(bool careful, uint64_t frame)
+static INLINE bool is_code(bool careful, uint64_t frame)
 {
     const plim__pylayout *l = &python.layout;
     int8_t owner = 0;
@@ -149,31 +151,53 @@ static bool is_as_expected(const plim__pre_pyframe *f)
            word_at(true, f->name, OBJECT_TYPE) == python.str_type;
 }
 
-static inline __attribute__((always_inline)) uint32_t walk(bool careful, uint64_t thread_state, plim__pre_pyframe *out, uint32_t max, bool *good)
+static INLINE bool frame_read(bool careful, uint64_t frame, plim__pre_pyframe *f)
+{
+    const plim__pylayout *l = &python.layout;
+    f->code = word_at(careful, frame, l->frame_code);
+    f->file = word_at(careful, f->code, l->code_file);
+    f->name = word_at(careful, f->code, l->code_name);
+    f->at = instruction_at(careful, frame, f->code);
+    return !careful || is_as_expected(f);
+}
+
+/* The stack goes on at `frame`, and `out` is full: its last frames make room for the outermost ones. Frames between are only counted. A stack
+ * whose end is too far away stays as it is. */
+static INLINE bool outermost(bool careful, uint64_t frame, plim__pre_pyframe out[PLIM__REC_PYTHON], bool *left_out)
+{
+    enum { OUTER = PLIM__REC_PYTHON_OUTER };
+    const int16_t previous = python.layout.frame_previous;
+    uint64_t last[OUTER]; /* a ring */
+    uint32_t n = 0, looked = 0;
+    for (; frame && looked < FRAMES_LOOKED; frame = word_at(careful, frame, previous), looked++)
+        if (is_code(careful, frame)) last[n++ % OUTER] = frame;
+    if (frame) return true;
+    *left_out = n;
+    const uint32_t come = n < OUTER ? n : OUTER, stay = OUTER - come;
+    plim__pre_pyframe *end = out + PLIM__REC_PYTHON;
+    memmove(end - OUTER, end - stay, stay * sizeof *end);
+    for (uint32_t i = come; i; i--)
+        if (!frame_read(careful, last[(n - i) % OUTER], end - i)) return false;
+    return true;
+}
+
+static INLINE uint32_t walk(bool careful, uint64_t thread_state, plim__pre_pyframe out[PLIM__REC_PYTHON], bool *left_out, bool *good)
 {
     const plim__pylayout *l = &python.layout;
     uint64_t frame = word_at(careful, thread_state, l->thread_frame);
     if (l->cframe_current >= 0 && frame) frame = word_at(careful, frame, l->cframe_current);
     uint32_t n = 0;
-    for (; frame && n < max; frame = word_at(careful, frame, l->frame_previous)) {
-        if (!is_code(careful, frame)) continue;
-        plim__pre_pyframe *f = &out[n++];
-        f->code = word_at(careful, frame, l->frame_code);
-        f->file = word_at(careful, f->code, l->code_file);
-        f->name = word_at(careful, f->code, l->code_name);
-        f->at = instruction_at(careful, frame, f->code);
-        if (careful && !is_as_expected(f)) {
-            *good = false;
-            return 0;
-        }
-    }
-    return n;
+    *good = true;
+    for (; frame && n < PLIM__REC_PYTHON && *good; frame = word_at(careful, frame, l->frame_previous))
+        if (is_code(careful, frame)) *good = frame_read(careful, frame, &out[n++]);
+    if (frame && *good) *good = outermost(careful, frame, out, left_out);
+    return *good ? n : 0;
 }
 
-static uint32_t first_walk(uint64_t thread_state, plim__pre_pyframe *out, uint32_t max)
+static uint32_t first_walk(uint64_t thread_state, plim__pre_pyframe out[PLIM__REC_PYTHON], bool *left_out)
 {
-    bool good = true;
-    const uint32_t n = walk(true, thread_state, out, max, &good);
+    bool good;
+    const uint32_t n = walk(true, thread_state, out, left_out, &good);
     if (good && !n) return 0; /* nothing runs yet: nothing is known */
     atomic_store(&python.state, good ? WALKS : MISMATCH);
     plim__pre_flag(good ? PLIM__REC_PYTHON_WALKED : PLIM__REC_PYTHON_MISMATCH);
@@ -192,11 +216,13 @@ uint64_t plim__pre_python_thread(bool *gil_held)
     return (uintptr_t)own;
 }
 
-uint32_t plim__pre_python_walk(uint64_t thread_state, plim__pre_pyframe *out, uint32_t max)
+uint32_t plim__pre_python_walk(uint64_t thread_state, plim__pre_pyframe out[PLIM__REC_PYTHON], bool *left_out)
 {
+    bool good;
+    *left_out = false;
     const int state = atomic_load_explicit(&python.state, memory_order_relaxed);
     if (state == MISMATCH) return 0;
-    return state == WALKS ? walk(false, thread_state, out, max, NULL) : first_walk(thread_state, out, max);
+    return state == WALKS ? walk(false, thread_state, out, left_out, &good) : first_walk(thread_state, out, left_out);
 }
 
 /* ---- texts ---- */

@@ -27,7 +27,7 @@ static _Atomic uint64_t cache[CACHE];
 
 typedef struct stack {
     uint32_t n_python, n_native;
-    bool unwound;
+    bool unwound, left_out;
     plim__pre_pyframe python[PLIM__REC_PYTHON];
     uint64_t native[PLIM__REC_NATIVE];
 } stack;
@@ -46,7 +46,7 @@ static uint64_t hash_python(uint64_t h, const stack *s)
         h = mix(h, f->code ^ (uint64_t)(uint32_t)f->at << 40);
         h = mix(h, f->file ^ (f->name << 20 | f->name >> 44));
     }
-    return h;
+    return s->left_out ? mix(h, 1) : h;
 }
 
 static uint64_t hash_request(const plim__pre_request *r, const stack *s)
@@ -72,6 +72,7 @@ static void site_fill(plim__rec_site *site, const plim__pre_request *r, const st
     site->n_python = (uint16_t)s->n_python;
     site->n_native = (uint16_t)s->n_native;
     site->no_native = !s->unwound;
+    site->left_out = s->left_out;
     for (uint32_t i = 0; i < s->n_python; i++) site->python[i] = plim__pre_python_frame(&s->python[i]);
     memcpy(site->native, s->native, s->n_native * sizeof *s->native);
     atomic_store_explicit(&site->ready, 1, memory_order_release);
@@ -105,10 +106,11 @@ void plim__pre_site_find(plim__pre_request *r)
 {
     stack s; /* 1 KiB: not cleared */
     s.n_python = 0;
+    s.left_out = false;
     r->thread_state = plim__pre_python_thread(&r->gil_held);
     if (r->thread_state) {
         atomic_store_explicit(&plim__pre.me->python_thread_state, r->thread_state, memory_order_relaxed);
-        s.n_python = plim__pre_python_walk(r->thread_state, s.python, PLIM__REC_PYTHON);
+        s.n_python = plim__pre_python_walk(r->thread_state, s.python, &s.left_out);
     }
     uint64_t key = 0;
     if (r->gil_held && s.n_python) {
