@@ -74,7 +74,8 @@ typedef struct plim__supervisor {
     uint64_t kept_peak_resident;      /* what was resident then */
     uint64_t sampled_resident;        /* what was resident when blocks were looked at last */
     double sampled_at, sample_cost;
-    double tell_next, live_next;
+    double tell_next, live_next, groups_next;
+    uint64_t groups_resident; /* what was resident when control groups were looked at last */
     uint64_t refusals, overdrawn;     /* overdrawn: requests let pass because their library would abort */
     uint32_t reports;
     uint64_t reported_line[PLIM__WATCH_REPORTS]; /* hashes of the lines of the reports so far */

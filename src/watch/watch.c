@@ -42,7 +42,8 @@ enum {
     HISTORY = 1 << 19,   /* changes kept */
     YOUNG_MS = 1000,
     STOP_SECONDS = 5,
-    SAMPLE_REST = 50,    /* looking at pages and names takes at most one part in so many of the time */
+    SAMPLE_REST = 50,    /* looking at pages and names takes at most one part in so many of the time, */
+    LEAP_REST = 4,       /* and this after a leap */
 };
 
 /* ------------------------------------------------------------------------------------------------- signals */
@@ -322,8 +323,9 @@ static void sample_look(plim__supervisor *s)
     const bool grown = s->resident > s->sampled_resident + s->sampled_resident / 20 + 4 * MIB;
     const uint64_t moved = s->resident > s->sampled_resident ? s->resident - s->sampled_resident : s->sampled_resident - s->resident;
     const bool still = moved * 50 <= s->sampled_resident;
-    if (since < SAMPLE_REST * s->sample_cost || since < 0.05 || !(grown || since >= (still ? 10 : 1))) return;
-    plim__killer_look(&s->killer, s->os, s->child);
+    /* By a quarter it cannot grow often: such looks may come soon after one another. */
+    const bool leapt = s->resident > s->sampled_resident + s->sampled_resident / 4 + 4 * MIB;
+    if (since < (leapt ? LEAP_REST : SAMPLE_REST) * s->sample_cost || since < 0.03 || !(grown || since >= (still ? 10 : 1))) return;
     shares_look(s);
     plim__moment_look(s, false, true, 0, NULL);
 }
@@ -540,6 +542,19 @@ static void over_report(plim__supervisor *s)
     if (s->how->on_breach == PLIM_WATCH_STOP && !s->stopped) program_stop(s);
 }
 
+/* Its control groups and what they count, which are gone when it is killed: more often while it grows. */
+static void groups_look(plim__supervisor *s, double seconds)
+{
+    const bool grown = s->resident > s->groups_resident + s->groups_resident / 50;
+    if (!grown && seconds < s->groups_next) return;
+    s->groups_next = seconds + 1;
+    s->groups_resident = s->resident;
+    plim__killer seen = s->killer;
+    plim__killer_look(&seen, s->os, s->child);
+    /* A process that is ending is in the root's group. It has given up its memory before that, so while it has some the group was its own. */
+    if (plim__peer_resident(s->child)) s->killer = seen;
+}
+
 static void tell(plim__supervisor *s, double seconds)
 {
     if (seconds >= s->tell_next) {
@@ -547,6 +562,7 @@ static void tell(plim__supervisor *s, double seconds)
         s->trend[s->trends++ % 50] = s->resident;
         const plim_watch_sample now = sample_now(s);
         if (s->how->sample) s->how->sample(s->how->ctx, &now);
+        groups_look(s, seconds);
     }
     if (s->how->live && seconds >= s->live_next) {
         s->live_next = seconds + 0.25;
