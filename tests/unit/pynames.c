@@ -234,7 +234,7 @@ static void test_plain(void **state)
 {
     (void)state;
     if (!n_pythons) {
-        print_message("SKIPPED: no CPython 3.8 to 3.13 here\n");
+        print_message("SKIPPED: no CPython 3.8 to 3.15 here\n");
         skip();
     }
     for (uint32_t i = 0; i < n_pythons; i++) {

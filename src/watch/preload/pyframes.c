@@ -154,7 +154,8 @@ static bool is_as_expected(const plim__pre_pyframe *f)
     int32_t first_line;
     if (word_at(true, f->code, OBJECT_TYPE) != python.code_type || !is_str(f->file) || !is_str(f->name)) return false;
     if (l->code_qualname >= 0 && !is_str(word_at(true, f->code, l->code_qualname))) return false;
-    if (l->instr_is == PLIM__PY_INSTR_POINTER && (f->at < -2 || f->at % 2 || (uint64_t)(f->at + 2) > 2 * word_at(true, f->code, CODE_UNITS))) return false;
+    const uint64_t units = word_at(true, f->code, CODE_UNITS);
+    if (l->instr_is == PLIM__PY_INSTR_POINTER && (f->at < -2 || f->at % 2 || (uint64_t)(f->at + 2) / 2 > units)) return false;
     if (!read_at(true, f->code + (uint64_t)l->code_first_line, &first_line, sizeof first_line)) return false;
     return first_line == python.line_of((void *)(uintptr_t)f->code, -1);
 }
