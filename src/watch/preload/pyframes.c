@@ -165,6 +165,8 @@ static bool is_as_expected(const plim__pre_pyframe *f)
 static INLINE bool frame_read(bool careful, uint64_t frame, plim__pre_pyframe *f, bool *good)
 {
     const plim__pylayout *l = &python.layout;
+    uint64_t previous;
+    if (careful && !peek(frame + (uint64_t)l->frame_previous, &previous, sizeof previous)) *good = false; /* it led out of memory */
     if (!is_code(careful, frame)) return false;
     f->code = plim__pylayout_object(l, word_at(careful, frame, l->frame_code));
     f->file = word_at(careful, f->code, l->code_file);
@@ -202,7 +204,8 @@ static INLINE uint32_t walk(bool careful, uint64_t thread_state, plim__pre_pyfra
     for (; frame && n < PLIM__REC_PYTHON && *good && looked < FRAMES_LOOKED; frame = word_at(careful, frame, l->frame_previous), looked++)
         n += frame_read(careful, frame, &out[n], good);
     if (frame && n == PLIM__REC_PYTHON && *good) outermost(careful, frame, out, left_out, good);
-    if (looked == FRAMES_LOOKED && !n) *good = false; /* a ring, or no frames at all */
+    if (looked == FRAMES_LOOKED && !n) *good = false;             /* a ring, or no frames at all */
+    if (careful && l->tagged && n && looked < 2) *good = false; /* below the code there is always a frame of the interpreter's own */
     return *good ? n : 0;
 }
 
