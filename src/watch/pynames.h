@@ -4,7 +4,7 @@
  *
  * Looked at: the locals of the frames of all threads, the globals of their modules; in them arrays (numpy.ndarray and views of it through `base`),
  * torch.Tensor and its Parameter (storage; grad; what its autograd graph saved), bytes, bytearray and str, lists, tuples, sets, dicts and deques of
- * these, attributes of instances (through __dict__, inline values or __slots__), a few levels deep. CPython 3.8 to 3.13.
+ * these, attributes of instances (through __dict__, inline values or __slots__), a few levels deep. CPython 3.8 to 3.15.
  *
  * Not seen: suspended generators, modules without a frame, tensors saved by autograd functions written in Python. */
 #ifndef PLIM_WATCH_PYNAMES_H

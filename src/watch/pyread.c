@@ -1,5 +1,5 @@
 /* See pyread.h. Offsets of what every version has at one place stand here as names; the others are rows of a table, taken from the headers of each
- * version and checked by running the unit test on it.
+ * version and checked by running the unit test on it (3.15: its fifth alpha).
  *
  *   object   refcount 0 | type 8 | ob_size 16 (of those with a variable size)
  *   dict     used 16 | keys 32 | values 40 (split table: the keys lie with the class)
@@ -8,7 +8,8 @@
  *                        (kind 0: hash, key, value)
  *   deque    blocks of 64 pointers between two links: left link 0 | pointers 8 | right link 520
  *   instance up to 3.10: a dict at tp_dictoffset.  3.11: values 4 words before the object, else a dict 3 words before.
- *            3.12: 3 words before it either (odd: values, less one).  3.13: a dict 3 words before, else values after the object's own fields */
+ *            3.12: 3 words before it either (odd: values, less one).  From 3.13: a dict 3 words before, else values after the object's own
+ *            fields */
 #include "watch/pyread.h"
 
 #include "watch/peer.h"
@@ -26,15 +27,18 @@ struct plim__pyobjects {
     uint16_t code_names;     /* co_localsplusnames; up to 3.10: co_varnames, and: */
     uint16_t code_cells, code_free;
     uint16_t str_wide;       /* bytes before the characters of a str that is not ASCII */
+    uint16_t tuple_items;    /* bytes before the items of a tuple */
 };
 
 static const struct plim__pyobjects objects_table[] = {
-    {0x0308, true, 0, 872, 28, 72, 88, 80, 72},
-    {0x0309, true, 0, 864, 28, 72, 88, 80, 72},
-    {0x030a, true, 0, 872, 28, 72, 88, 80, 72},
-    {0x030b, false, 0, 872, 76, 96, 0, 0, 72},
-    {0x030c, false, 0, 880, 72, 96, 0, 0, 56},
-    {0x030d, false, 8, 880, 72, 96, 0, 0, 56},
+    {0x0308, true, 0, 872, 28, 72, 88, 80, 72, 24},
+    {0x0309, true, 0, 864, 28, 72, 88, 80, 72, 24},
+    {0x030a, true, 0, 872, 28, 72, 88, 80, 72, 24},
+    {0x030b, false, 0, 872, 76, 96, 0, 0, 72, 24},
+    {0x030c, false, 0, 880, 72, 96, 0, 0, 56, 24},
+    {0x030d, false, 8, 880, 72, 96, 0, 0, 56, 24},
+    {0x030e, false, 8, 880, 72, 96, 0, 0, 56, 32},
+    {0x030f, false, 8, 880, 72, 96, 0, 0, 56, 32},
 };
 
 enum { /* PyTypeObject */
@@ -47,7 +51,7 @@ enum { /* PyTypeObject */
 };
 
 enum { /* bits of tp_flags */
-    FLAG_INLINE_VALUES = 2, /* 3.13 */
+    FLAG_INLINE_VALUES = 2, /* 3.13 on */
     FLAG_MANAGED_DICT = 4,  /* 3.11 on */
     FLAG_HEAP = 9,
     FLAG_INT = 24,
@@ -100,13 +104,15 @@ bool plim__pyreader_init(plim__pyreader *r, const plim__rec_process *process, ui
 {
     memset(r, 0, sizeof *r);
     r->pid = process->pid;
-    r->layout = plim__pylayout_of(process->python_version);
+    uint64_t words[PLIM__PY_DESCRIPTION_WORDS];
+    if (!process->python_runtime || !plim__peer_read(r->pid, process->python_runtime, words, sizeof words)) memset(words, 0, sizeof words);
+    const bool known = plim__pylayout_described(&r->layout, process->python_version, words) && r->layout.containers;
     for (size_t i = 0; i < sizeof objects_table / sizeof *objects_table; i++)
         if (objects_table[i].version == process->python_version >> 16) r->objects = &objects_table[i];
     r->code_type = process->python_code_type;
     r->str_type = process->python_str_type;
     plim__pyreader_again(r, ms, objects);
-    return r->layout && r->objects && r->pid > 0;
+    return known && r->objects && r->pid > 0;
 }
 
 bool plim__pyreader_spent(plim__pyreader *r)
@@ -254,7 +260,7 @@ bool plim__pystr_read(plim__pyreader *r, uint64_t address, char *to, size_t size
     uint64_t n = o.word[2];
     if (n > 160) n = 160;
     if (n > size - 1) n = size - 1;
-    const uint64_t at = address + (uint64_t)(ascii ? r->layout->str_header : r->objects->str_wide);
+    const uint64_t at = address + (uint64_t)(ascii ? r->layout.str_header : r->objects->str_wide);
     if (n && !plim__peer_read(r->pid, at, raw, n * width)) return false;
     size_t used = 0;
     for (uint64_t i = 0; i < n && used + 5 <= size + (ascii ? 4 : 0); i++) {
@@ -365,7 +371,7 @@ bool plim__pyitems_open(plim__pyitems *it, plim__pyreader *r, const plim__pyobje
         it->table = o->word[3];
         it->table_bytes = o->word[4] <= SLOTS_MAX ? o->word[4] * 8 : 0; /* room for `allocated` items */
         return items_flat(it, o->word[3], o->word[2], 1, 0);
-    case PLIM__PY_TUPLE: return items_flat(it, o->address + 24, o->word[2], 1, 0);
+    case PLIM__PY_TUPLE: return items_flat(it, o->address + r->objects->tuple_items, o->word[2], 1, 0);
     case PLIM__PY_SET:
         it->length = o->word[3];
         it->table = o->word[5];
@@ -445,7 +451,7 @@ uint64_t plim__pydict_find(plim__pyreader *r, uint64_t dict, const char *key)
 uint64_t plim__pyframe_first(plim__pyreader *r, uint64_t thread_state)
 {
     if (!plausible(thread_state)) return 0;
-    const plim__pylayout *l = r->layout;
+    const plim__pylayout *l = &r->layout;
     const uint64_t at = plim__peer_word(r->pid, thread_state + (uint64_t)l->thread_frame);
     if (l->cframe_current < 0) return at;
     return plausible(at) ? plim__peer_word(r->pid, at + (uint64_t)l->cframe_current) : 0;
@@ -458,7 +464,7 @@ static void names_add(plim__pyreader *r, plim__pyframe *f, uint64_t tuple, uint3
     if (!plim__pyobject_read(r, tuple, &o) || o.type->kind != PLIM__PY_TUPLE) return;
     uint64_t take = o.word[2];
     if (take > PLIM__PY_LOCALS - *n) take = PLIM__PY_LOCALS - *n;
-    if (take && plim__peer_read(r->pid, tuple + 24, f->name + *n, take * 8)) *n += (uint32_t)take;
+    if (take && plim__peer_read(r->pid, tuple + r->objects->tuple_items, f->name + *n, take * 8)) *n += (uint32_t)take;
 }
 
 static void locals_read(plim__pyreader *r, plim__pyframe *f, const char *code)
@@ -470,14 +476,16 @@ static void locals_read(plim__pyreader *r, plim__pyframe *f, const char *code)
         names_add(r, f, word_of(code, o->code_cells), &n);
         names_add(r, f, word_of(code, o->code_free), &n);
     }
-    if (n && plim__peer_read(r->pid, f->address + (uint64_t)r->layout->frame_locals, f->value, n * 8)) f->n_locals = n;
+    if (!n || !plim__peer_read(r->pid, f->address + (uint64_t)r->layout.frame_locals, f->value, n * 8)) return;
+    for (uint32_t i = 0; i < n; i++) f->value[i] = plim__pylayout_object(&r->layout, f->value[i]);
+    f->n_locals = n;
 }
 
 static bool frame_fill(plim__pyreader *r, uint64_t code, plim__pyframe *f)
 {
-    char bytes[136], name[160];
+    char bytes[PLIM__PY_CODE_HEAD], name[160];
     if (!plausible(code) || !plim__peer_read(r->pid, code, bytes, sizeof bytes) || word_of(bytes, 8) != r->code_type) return false;
-    const plim__pylayout *l = r->layout;
+    const plim__pylayout *l = &r->layout;
     const int16_t at = l->code_qualname >= 0 ? l->code_qualname : l->code_name;
     if (!plim__pystr_read(r, word_of(bytes, (size_t)at), name, sizeof name)) return false;
     const char *plain = name;
@@ -490,15 +498,15 @@ static bool frame_fill(plim__pyreader *r, uint64_t code, plim__pyframe *f)
 
 uint64_t plim__pyframe_read(plim__pyreader *r, uint64_t address, plim__pyframe *out, bool *ok)
 {
-    const plim__pylayout *l = r->layout;
+    const plim__pylayout *l = &r->layout;
     *ok = false;
     memset(out, 0, sizeof *out);
-    char bytes[128];
+    char bytes[PLIM__PY_FRAME_HEAD];
     if (!plausible(address) || plim__pyreader_spent(r) || !plim__peer_read(r->pid, address, bytes, sizeof bytes)) return 0;
     out->address = address;
     out->globals = word_of(bytes, (size_t)l->frame_globals);
-    const bool skip = l->frame_owner >= 0 && l->owner_skip >= 0 && bytes[l->frame_owner] == l->owner_skip;
-    *ok = !skip && frame_fill(r, word_of(bytes, (size_t)l->frame_code), out);
+    const bool skip = l->frame_owner >= 0 && l->owner_skip >= 0 && bytes[l->frame_owner] >= l->owner_skip;
+    *ok = !skip && frame_fill(r, plim__pylayout_object(l, word_of(bytes, (size_t)l->frame_code)), out);
     return word_of(bytes, (size_t)l->frame_previous);
 }
 

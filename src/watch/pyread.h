@@ -1,7 +1,7 @@
 /* Objects of a CPython interpreter, read out of another process's memory: types, texts, the items of containers, attributes of instances, frames and
  * their locals. Nothing is believed without a look at its type, and every type is looked at once (its metatype must be a type). What cannot be read
  * is nothing. Reading goes on until the reader's time (of the processor) or its number of objects is spent; from then on everything is nothing.
- * CPython 3.8 to 3.13. */
+ * CPython 3.8 to 3.15; a later one is nothing. */
 #ifndef PLIM_WATCH_PYREAD_H
 #define PLIM_WATCH_PYREAD_H
 
@@ -39,7 +39,7 @@ enum { PLIM__PY_TYPES = 1024, PLIM__PY_WORDS = 8, PLIM__PY_CHUNK = 512, PLIM__PY
 
 typedef struct plim__pyreader {
     int pid;
-    const plim__pylayout *layout;
+    plim__pylayout layout;
     const struct plim__pyobjects *objects; /* offsets that only this file needs */
     uint64_t code_type, str_type;
     uint64_t deadline_ns, left; /* time, and objects, until it stops */

@@ -478,8 +478,8 @@ static const char script[] = "import os, threading\n"                         /*
                              "    inner(n)\n"                                 /* 7 */
                              "def na\xc3\xafve(n):\n"                         /* 8 */
                              "    outer(n)\n"                                 /* 9 */
-                             "for i in range(3):\n"                           /* 10 */
-                             "    outer(5 << 20)\n"                           /* 11 */
+                             "for n in [1] * 100 + [5 << 20] * 3:\n"          /* 10: by then the interpreter calls as it will from now on */
+                             "    outer(n)\n"                                 /* 11 */
                              "t = threading.Thread(target=na\xc3\xafve, args=(3 << 20,))\n" /* 12 */
                              "t.start()\n"                                    /* 13 */
                              "t.join()\n"                                     /* 14 */
@@ -496,6 +496,11 @@ static const char script[] = "import os, threading\n"                         /*
                              "    free_of_lock()\n"                           /* 25 */
                              "except ImportError:\n"                          /* 26 */
                              "    print('no ctypes', flush=True)\n"           /* 27 */
+                             "class Made:\n"                                  /* 28 */
+                             "    def __init__(self, n):\n"                   /* 29 */
+                             "        inner(n)\n"                             /* 30 */
+                             "for n in [1] * 100 + [9 << 20]:\n"              /* 31 */
+                             "    Made(n)\n"                                  /* 32 */
                              "os._exit(0)\n"; /* nothing is freed */
 
 /* Every interpreter that is here: the system's, those of pyenv, and those that PLIMSOLL_TEST_PYTHONS names (paths, with colons between them). */
@@ -572,6 +577,11 @@ static void python_lines(const char *interpreter, const char *file)
     frame_is(me, s, 1, "outer", 7, file);
     frame_is(me, s, 2, "na\xc3\xafve", 9, file);
     assert_true(s->n_python > 3);
+    s = site_of(me, 9 * MIB, 1); /* newer versions have frames of their own between a class and its __init__ */
+    frame_is(me, s, 0, "inner", 4, file);
+    frame_is(me, s, 1, me->python_version >> 16 < 0x030b ? "__init__" : "Made.__init__", 30, file);
+    frame_is(me, s, 2, "<module>", 32, file);
+    assert_int_equal(s->n_python, 3);
     const bool no_ctypes = strstr(r.output, "no ctypes");
     if (!no_ctypes) {
         s = site_of(me, 7 * MIB, 1);
@@ -591,23 +601,23 @@ static void python_lines(const char *interpreter, const char *file)
 static const char deep_script[] = "import os, sys\n"                                          /* 1 */
                                   "keep = []\n"                                               /* 2 */
                                   "def f0(n):\n"                                              /* 3 */
-                                  "    keep.append(bytearray(n << 20))\n"                     /* 4 */
+                                  "    keep.append(bytes(n << 20))\n"                         /* 4 */
                                   "for i in range(1, 40):\n"                                  /* 5 */
                                   "    exec('def f%d(n): f%d(n)' % (i, i - 1))\n"             /* 6 */
                                   "def deep(depth, n):\n"                                     /* 7 */
                                   "    if depth > 1: return deep(depth - 1, n)\n"             /* 8 */
-                                  "    keep.append(bytearray(n << 20))\n"                     /* 9 */
+                                  "    keep.append(bytes(n << 20))\n"                         /* 9 */
                                   "for i in (22, 23, 26, 30, 31, 39):\n"                      /* 10 */
-                                  "    globals()['f%d' % i](i)\n"                             /* 11 */
+                                  "    globals()['f%d' % i](i - 20)\n"                        /* 11: sizes tell them apart */
                                   "sys.setrecursionlimit(4000)\n"                             /* 12 */
-                                  "deep(100, 100)\n"                                          /* 13 */
-                                  "deep(101, 100)\n"                                          /* 14 */
-                                  "deep(1500, 150)\n"                                         /* 15 */
+                                  "deep(100, 1)\n"                                            /* 13 */
+                                  "deep(101, 1)\n"                                            /* 14 */
+                                  "deep(1500, 5)\n"                                           /* 15 */
                                   "os._exit(0)\n";
 
 static void recursion_is_kept(const plim__rec_process *me, const char *file)
 {
-    const plim__rec_site *s = site_of(me, 150 * MIB, 1); /* its end is too far away */
+    const plim__rec_site *s = site_of(me, 5 * MIB, 1); /* its end is too far away */
     assert_int_equal(s->n_python, PLIM__REC_PYTHON);
     assert_int_equal(s->left_out, 0);
     frame_is(me, s, 0, "deep", 9, file);
@@ -635,7 +645,7 @@ static void python_deep(const char *interpreter, const char *file)
     check_slot(me);
     static const uint32_t last[] = {22, 23, 26, 30, 31, 39};
     for (size_t k = 0; k < sizeof last / sizeof *last && me->flags & PLIM__REC_PYTHON_WALKED; k++) {
-        const plim__rec_site *s = site_of(me, last[k] * MIB, 1);
+        const plim__rec_site *s = site_of(me, (last[k] - 20) * MIB, 1);
         const uint32_t all = last[k] + 2, inner = PLIM__REC_PYTHON - PLIM__REC_PYTHON_OUTER;
         assert_int_equal(s->n_python, PLIM__REC_PYTHON);
         assert_int_equal(s->left_out, all > PLIM__REC_PYTHON);
@@ -679,14 +689,14 @@ static void python_deep_stacks(void **state)
 
 /* ---- programs that are not as others ---- */
 
-static bool compiled(char *out, const char *options)
+static bool compiled(char *out, const char *source, const char *options)
 {
     char command[8192];
     strcpy(out, "/tmp/plimsoll-subject-XXXXXX");
     const int fd = mkstemp(out);
     assert_true(fd >= 0);
     close(fd);
-    snprintf(command, sizeof command, "cc -D_GNU_SOURCE %s -o %s %s/tests/lib/preload_subject.c -pthread 2>/dev/null", options, out, PLIM_SOURCE_DIR);
+    snprintf(command, sizeof command, "cc -D_GNU_SOURCE %s -o %s %s/tests/lib/%s -pthread 2>/dev/null", options, out, PLIM_SOURCE_DIR, source);
     return !system(command);
 }
 
@@ -694,7 +704,7 @@ static void under_a_sanitizer(void **state)
 {
     (void)state;
     char path[64];
-    if (!compiled(path, "-fsanitize=address")) {
+    if (!compiled(path, "preload_subject.c", "-fsanitize=address")) {
         unlink(path);
         print_message("SKIPPED: no compiler with AddressSanitizer\n");
         skip();
@@ -716,7 +726,7 @@ static void statically_linked(void **state)
 {
     (void)state;
     char path[64];
-    if (!compiled(path, "-static")) {
+    if (!compiled(path, "preload_subject.c", "-static")) {
         unlink(path);
         print_message("SKIPPED: nothing can be linked statically here\n");
         skip();
@@ -730,6 +740,36 @@ static void statically_linked(void **state)
     rig_free(&r);
 }
 
+/* Offsets that are wrong: nothing is believed, and nothing breaks. */
+static void no_python(void **state)
+{
+    (void)state;
+    char path[64];
+    if (!compiled(path, "preload_impostor.c", "-rdynamic")) {
+        unlink(path);
+        print_message("SKIPPED: no compiler\n");
+        skip();
+    }
+    rig r;
+    rig_new(&r, 0);
+    const program p = {.argv = {path}};
+    assert_int_equal(run(&r, &p), 0);
+    uint32_t looked = 0, refused = 0;
+    for (uint32_t i = 0; i < PLIM__REC_SLOTS && r.header->slot[i]; i++) {
+        const plim__rec_process *me = slot(&r, i);
+        check_slot(me);
+        assert_true(me->flags & PLIM__REC_PYTHON_FOUND);
+        assert_false(me->flags & PLIM__REC_PYTHON_WALKED);
+        assert_int_equal(me->python_version, 0x031000f0);
+        looked += me->allocations == 3;
+        refused += (me->flags & PLIM__REC_PYTHON_MISMATCH) != 0;
+    }
+    assert_int_equal(looked, 60);
+    assert_true(refused > 50); /* the others show no frame at all */
+    unlink(path);
+    rig_free(&r);
+}
+
 /* The linker looks for a library where the RUNPATH of the caller of dlopen says, although we stand between. */
 static void libraries_are_found(void **state)
 {
@@ -739,7 +779,7 @@ static void libraries_are_found(void **state)
     snprintf(library, sizeof library, "%s/libplimsoll_found.so", folder);
     snprintf(command, sizeof command, "echo 'int here;' | cc -shared -fPIC -x c -o %s - 2>/dev/null", library);
     snprintf(options, sizeof options, "-Wl,--enable-new-dtags,-rpath,%s", folder);
-    const bool made = !system(command) && compiled(path, options);
+    const bool made = !system(command) && compiled(path, "preload_subject.c", options);
     if (made) {
         rig r;
         rig_new(&r, 0);
@@ -764,7 +804,7 @@ int main(void)
         cmocka_unit_test(every_call),      cmocka_unit_test(other_allocators), cmocka_unit_test(mappings),       cmocka_unit_test(threads),
         cmocka_unit_test(children),        cmocka_unit_test(attaching_fails),  cmocka_unit_test(no_room),        cmocka_unit_test(deep_binding),
         cmocka_unit_test(budget_refuses),  cmocka_unit_test(budget_grants),    cmocka_unit_test(the_system_refuses), cmocka_unit_test(no_supervisor),
-        cmocka_unit_test(python),          cmocka_unit_test(python_deep_stacks),
+        cmocka_unit_test(python),          cmocka_unit_test(python_deep_stacks), cmocka_unit_test(no_python),
         cmocka_unit_test(under_a_sanitizer), cmocka_unit_test(statically_linked), cmocka_unit_test(libraries_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* Names of variables in programs of Python that really run: each script says where its arrays lie and what the interpreter's addresses are, then
- * waits inside a function while its memory is read. With every CPython from 3.8 to 3.13 that is here; arrays where NumPy is, tensors where PyTorch
- * is. */
+ * waits inside a function while its memory is read. With every CPython from 3.8 to 3.15 that is here: the system's (or $PYTHON), those of pyenv,
+ * and those that PLIMSOLL_TEST_PYTHONS names (paths, with colons between them); arrays where NumPy is, tensors where PyTorch is. */
 #include "unit.h"
 
 #include "watch/peer.h"
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { BLOCKS = 4096, NAMES = 64, PYTHONS = 8 };
+enum { BLOCKS = 4096, NAMES = 64, PYTHONS = 16 };
 
 static const char prelude[] =
     "import ctypes, sys\n"
@@ -28,6 +28,7 @@ static const char prelude[] =
     "    get.restype = ctypes.c_void_p\n"
     "    print('version', sys.hexversion)\n"
     "    print('thread', get())\n"
+    "    print('runtime', _at('_PyRuntime'))\n"
     "    print('code', _at('PyCode_Type'))\n"
     "    print('str', _at('PyUnicode_Type'))\n"
     "    print('end', flush=True)\n"
@@ -55,6 +56,7 @@ static void line_take(program *p, const char *line)
     if (sscanf(line, "%31s %llu %llu %llu", key, &a, &b, &c) < 2) return;
     if (!strcmp(key, "version")) p->process->python_version = (uint32_t)a;
     if (!strcmp(key, "thread")) p->process->python_thread_state = a;
+    if (!strcmp(key, "runtime")) p->process->python_runtime = a;
     if (!strcmp(key, "code")) p->process->python_code_type = a;
     if (!strcmp(key, "str")) p->process->python_str_type = a;
     if (!strcmp(key, "block") && p->n_blocks < BLOCKS) p->block[p->n_blocks++] = (plim__block){.address = a, .bytes = b, .site = (uint32_t)c};
@@ -232,7 +234,7 @@ static void test_plain(void **state)
 {
     (void)state;
     if (!n_pythons) {
-        print_message("SKIPPED: no CPython 3.8 to 3.13 here\n");
+        print_message("SKIPPED: no CPython 3.8 to 3.15 here\n");
         skip();
     }
     for (uint32_t i = 0; i < n_pythons; i++) {
@@ -479,11 +481,11 @@ static bool runs(const char *python, const char *code)
 
 static void python_try(const char *path)
 {
-    if (n_pythons < PYTHONS && access(path, X_OK) == 0 && runs(path, "import sys, ctypes; assert (3, 8) <= sys.version_info < (3, 14)"))
+    if (n_pythons < PYTHONS && access(path, X_OK) == 0 && runs(path, "import sys, ctypes; assert (3, 8) <= sys.version_info < (3, 16)"))
         snprintf(pythons[n_pythons++], sizeof pythons[0], "%s", path);
 }
 
-/* The first is the system's, which has packages; then what pyenv has. */
+/* The first is the system's, which has packages; then what pyenv has, and what is named. */
 static void pythons_find(void)
 {
     glob_t g;
@@ -495,6 +497,10 @@ static void pythons_find(void)
         for (size_t i = 0; i < g.gl_pathc; i++) python_try(g.gl_pathv[i]);
         globfree(&g);
     }
+    char named[4096], *rest = named;
+    snprintf(named, sizeof named, "%s", getenv("PLIMSOLL_TEST_PYTHONS") ? getenv("PLIMSOLL_TEST_PYTHONS") : "");
+    for (const char *path; (path = strsep(&rest, ":"));)
+        if (*path) python_try(path);
     has_numpy = n_pythons && runs(pythons[0], "import numpy");
     has_torch = n_pythons && runs(pythons[0], "import torch");
 }

@@ -5,7 +5,7 @@
  * change only by its own doing: it may read them at any time.
  *
  * The offsets are believed when a first walk, which reads every word through the kernel and so cannot fault, has found code objects with a file
- * and a name that are str. */
+ * and names that are str, a first line that is the one the interpreter gives, and instructions that lie in their code. */
 #include "watch/preload/preload.h"
 #include "watch/pylayout.h"
 
@@ -18,7 +18,7 @@
 
 #define INLINE inline __attribute__((always_inline)) /* once for each kind of reading */
 
-enum { OBJECT_TYPE = 8, STR_LENGTH = 16, STR_STATE = 32, CODE_PROBES = 64, FRAMES_LOOKED = 1000, UNCHECKED = 0, WALKS, MISMATCH };
+enum { OBJECT_TYPE = 8, STR_LENGTH = 16, STR_STATE = 32, CODE_UNITS = 16, CODE_PROBES = 64, FRAMES_LOOKED = 1000, UNCHECKED = 0, WALKS, MISMATCH };
 
 static struct {
     _Atomic bool found; /* the rest does not change any more, but for */
@@ -141,44 +141,57 @@ static INLINE bool is_code(bool careful, uint64_t frame)
     const plim__pylayout *l = &python.layout;
     int8_t owner = 0;
     if (l->owner_skip < 0) return true;
-    return read_at(careful, frame + (uint64_t)l->frame_owner, &owner, sizeof owner) && owner != l->owner_skip;
+    return read_at(careful, frame + (uint64_t)l->frame_owner, &owner, sizeof owner) && owner < l->owner_skip;
 }
 
-/* The first walk demands what all later ones take for granted. */
+static bool is_str(uint64_t object) { return word_at(true, object, OBJECT_TYPE) == python.str_type; }
+
+/* The first walk demands what all later ones take for granted. Where an instruction is a pointer the code object ends in its bytecode, and has the
+ * number of units as its size; a frame that has just begun may stand one before them. */
 static bool is_as_expected(const plim__pre_pyframe *f)
 {
-    return word_at(true, f->code, OBJECT_TYPE) == python.code_type && word_at(true, f->file, OBJECT_TYPE) == python.str_type &&
-           word_at(true, f->name, OBJECT_TYPE) == python.str_type;
+    const plim__pylayout *l = &python.layout;
+    int32_t first_line;
+    if (word_at(true, f->code, OBJECT_TYPE) != python.code_type || !is_str(f->file) || !is_str(f->name)) return false;
+    if (l->code_qualname >= 0 && !is_str(word_at(true, f->code, l->code_qualname))) return false;
+    const uint64_t units = word_at(true, f->code, CODE_UNITS);
+    if (l->instr_is == PLIM__PY_INSTR_POINTER && (f->at < -2 || f->at % 2 || (uint64_t)(f->at + 2) / 2 > units)) return false;
+    if (!read_at(true, f->code + (uint64_t)l->code_first_line, &first_line, sizeof first_line)) return false;
+    return first_line == python.line_of((void *)(uintptr_t)f->code, -1);
 }
 
-static INLINE bool frame_read(bool careful, uint64_t frame, plim__pre_pyframe *f)
+/* Whether a frame of code lies there, into `f`. The interpreter's own code between a class and its __init__ (3.13 on) is none: one str is both
+ * its file and its name. */
+static INLINE bool frame_read(bool careful, uint64_t frame, plim__pre_pyframe *f, bool *good)
 {
     const plim__pylayout *l = &python.layout;
-    f->code = word_at(careful, frame, l->frame_code);
+    uint64_t previous;
+    if (careful && !peek(frame + (uint64_t)l->frame_previous, &previous, sizeof previous)) *good = false; /* it led out of memory */
+    if (!is_code(careful, frame)) return false;
+    f->code = plim__pylayout_object(l, word_at(careful, frame, l->frame_code));
     f->file = word_at(careful, f->code, l->code_file);
     f->name = word_at(careful, f->code, l->code_name);
     f->at = instruction_at(careful, frame, f->code);
-    return !careful || is_as_expected(f);
+    if (careful && !is_as_expected(f)) *good = false;
+    return f->file != f->name;
 }
 
-/* The stack goes on at `frame`, and `out` is full: its last frames make room for the outermost ones. Frames between are only counted. A stack
- * whose end is too far away stays as it is. */
-static INLINE bool outermost(bool careful, uint64_t frame, plim__pre_pyframe out[PLIM__REC_PYTHON], bool *left_out)
+/* The stack goes on at `frame`, and `out` is full: its last frames make room for the outermost ones. A stack whose end is too far away stays as
+ * it is. */
+static INLINE void outermost(bool careful, uint64_t frame, plim__pre_pyframe out[PLIM__REC_PYTHON], bool *left_out, bool *good)
 {
     enum { OUTER = PLIM__REC_PYTHON_OUTER };
-    const int16_t previous = python.layout.frame_previous;
-    uint64_t last[OUTER]; /* a ring */
-    uint32_t n = 0, looked = 0;
-    for (; frame && looked < FRAMES_LOOKED; frame = word_at(careful, frame, previous), looked++)
-        if (is_code(careful, frame)) last[n++ % OUTER] = frame;
-    if (frame) return true;
+    plim__pre_pyframe last[OUTER]; /* a ring */
+    uint32_t n = 0;
+    for (uint32_t looked = 0; frame && *good; frame = word_at(careful, frame, python.layout.frame_previous)) {
+        if (++looked > FRAMES_LOOKED) return;
+        n += frame_read(careful, frame, &last[n % OUTER], good);
+    }
     *left_out = n;
     const uint32_t come = n < OUTER ? n : OUTER, stay = OUTER - come;
     plim__pre_pyframe *end = out + PLIM__REC_PYTHON;
     memmove(end - OUTER, end - stay, stay * sizeof *end);
-    for (uint32_t i = come; i; i--)
-        if (!frame_read(careful, last[(n - i) % OUTER], end - i)) return false;
-    return true;
+    for (uint32_t i = come; i; i--) end[-(int)i] = last[(n - i) % OUTER];
 }
 
 static INLINE uint32_t walk(bool careful, uint64_t thread_state, plim__pre_pyframe out[PLIM__REC_PYTHON], bool *left_out, bool *good)
@@ -186,11 +199,13 @@ static INLINE uint32_t walk(bool careful, uint64_t thread_state, plim__pre_pyfra
     const plim__pylayout *l = &python.layout;
     uint64_t frame = word_at(careful, thread_state, l->thread_frame);
     if (l->cframe_current >= 0 && frame) frame = word_at(careful, frame, l->cframe_current);
-    uint32_t n = 0;
+    uint32_t n = 0, looked = 0;
     *good = true;
-    for (; frame && n < PLIM__REC_PYTHON && *good; frame = word_at(careful, frame, l->frame_previous))
-        if (is_code(careful, frame)) *good = frame_read(careful, frame, &out[n++]);
-    if (frame && *good) *good = outermost(careful, frame, out, left_out);
+    for (; frame && n < PLIM__REC_PYTHON && *good && looked < FRAMES_LOOKED; frame = word_at(careful, frame, l->frame_previous), looked++)
+        n += frame_read(careful, frame, &out[n], good);
+    if (frame && n == PLIM__REC_PYTHON && *good) outermost(careful, frame, out, left_out, good);
+    if (looked == FRAMES_LOOKED && !n) *good = false;             /* a ring, or no frames at all */
+    if (careful && l->tagged && n && looked < 2) *good = false; /* below the code there is always a frame of the interpreter's own */
     return *good ? n : 0;
 }
 
