@@ -21,7 +21,8 @@
  * Conventions
  * - Every function that can fail returns a plim_status and takes an optional last parameter `plim_error *err`.
  * - What `_new` gives, `_free(&p)` takes back and sets to NULL; freeing NULL is allowed.
- * - The library never prints, never aborts, never reads the environment, and has no mutable globals.
+ * - The library never prints, never aborts, never reads the environment, and has no mutable globals (but for plim_watch, which passes environment
+ *   and signals on to the program that it runs).
  * - A handle may be used by one thread at a time; different handles by different threads.
  *
  * What a budget does not cover: memory that the caller allocates itself, and pages of a file system that lives in

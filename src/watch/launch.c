@@ -140,6 +140,9 @@ static plim_status environment_make(plim__supervisor *s, environment *e, plim_er
 
 static plim_status program_start(plim__supervisor *s, char **list, plim_error *err)
 {
+    plim__peer_status own = {0};
+    plim__peer_status_read(getpid(), &own);
+    s->own_peak = own.peak;
     int pipe_fd[2]; /* carries errno of a failed exec; closes by itself when exec works */
     PLIM_FAIL_IF(pipe2(pipe_fd, O_CLOEXEC), err, PLIM_E_IO, "a pipe cannot be had: %s", strerror(errno));
     const int pid = fork();

@@ -5,11 +5,14 @@
 #include "watch/resident.h"
 #include "watch/stack_place.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define MIB ((uint64_t)1 << 20)
 
@@ -93,6 +96,41 @@ static double cpu_seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
+/* Whether the kernel lets us look into a process that is alive. */
+static bool access_is_open(int pid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/pagemap", pid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const bool open_to_us = fd >= 0 || (errno != EACCES && errno != EPERM);
+    if (fd >= 0) close(fd);
+    return open_to_us;
+}
+
+/* Which part of a process's blocks is resident. */
+static void pages_look(plim__supervisor *s, plim__watched *w, plim__block *block, uint32_t n, bool exact)
+{
+    const uint64_t live = atomic_load(&w->slot->live_bytes);
+    if (!n) {
+        w->recorded = 0;
+    } else if (plim__resident_fill(w->pid, block, n, exact ? 0 : GLANCE_PAGES)) {
+        shares_take(s, w, block, n);
+    } else if (!access_is_open(w->pid)) {
+        s->pages_hidden = true;
+        w->recorded = live < w->resident ? live : w->resident;
+    }
+}
+
+static void names_look(plim__supervisor *s, const plim__watched *w, uint64_t thread_state, const plim__block *block, uint32_t n)
+{
+    plim__pyname found[PLIM__WATCH_NAMES];
+    const uint32_t k = w->slot->python_version ? plim__pynames_find(found, PLIM__WATCH_NAMES, w->slot, thread_state, block, n) : 0;
+    if (!k) return;
+    s->named.process = (uint32_t)(w - s->process);
+    s->named.n = k;
+    memcpy(s->named.name, found, k * sizeof *found);
+}
+
 void plim__moment_look(plim__supervisor *s, bool exact, bool names, uint64_t thread_state, const plim__watched *asking)
 {
     const double began = cpu_seconds();
@@ -102,19 +140,10 @@ void plim__moment_look(plim__supervisor *s, bool exact, bool names, uint64_t thr
         if (w->ended || !w->slot) continue;
         plim__block *block;
         const uint32_t n = plim__moment_blocks(s, w, &block);
-        if (n && plim__resident_fill(w->pid, block, n, exact ? 0 : GLANCE_PAGES)) shares_take(s, w, block, n);
-        if (!n) w->recorded = 0;
+        pages_look(s, w, block, n, exact);
         /* Names of the process that asks, else of the one that holds most. */
-        const bool named = names && (asking ? w == asking : w->pid == s->child || s->process[s->named.process].recorded < w->recorded);
-        if (named && n && w->slot->python_version) {
-            plim__pyname found[PLIM__WATCH_NAMES];
-            const uint32_t k = plim__pynames_find(found, PLIM__WATCH_NAMES, w->slot, asking ? thread_state : 0, block, n);
-            if (k) {
-                s->named.process = i;
-                s->named.n = k;
-                memcpy(s->named.name, found, k * sizeof *found);
-            }
-        }
+        const bool most = w->pid == s->child || s->process[s->named.process].recorded < w->recorded;
+        if (names && n && (asking ? w == asking : most)) names_look(s, w, asking ? thread_state : 0, block, n);
         plim__free(&s->alloc, block);
     }
     if (s->resident >= s->kept_peak_resident) {
@@ -369,6 +398,8 @@ static void notes_fill(const plim__supervisor *s, plim_watch_report *r)
     if (python) note_add(r, "Python %u.%u keeps its frames where they are not expected: no lines of Python", python >> 24, python >> 16 & 255);
     if (not_unwound) note_add(r, "%llu native stack%s not unwound, for it would have slowed the program down", not_unwound, not_unwound == 1 ? " was" : "s were");
     if (bound) note_add(r, "a library was to be bound past the recording (RTLD_DEEPBIND); that was not done");
+    if (s->pages_hidden)
+        note_add(r, "the kernel does not let us look at the program's pages: requested bytes are taken for resident ones, and no names are known");
     if (s->timeline.lost) note_add(r, "%llu events came faster than they could be read: replayed peaks may be off", (number)s->timeline.lost);
     if (s->overdrawn)
         note_add(r, "%llu request%s above the budget let pass: of libraries that end the program when they are refused", (number)s->overdrawn,

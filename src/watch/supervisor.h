@@ -51,6 +51,7 @@ typedef struct plim__supervisor {
     uint64_t region_bytes;
 
     int child; /* the program itself */
+    uint64_t own_peak; /* ours when it was forked: the kernel's count for the child begins with it, even over exec */
     plim__watched *process;
     uint32_t n_processes, cap_processes;
     uint32_t processes_in_all;
@@ -61,6 +62,7 @@ typedef struct plim__supervisor {
     struct plim__where **where; /* by stack: frames and label once they were resolved (moment.c); NULL before */
     uint32_t cap_where;
     uint64_t anon, file, shared; /* resident bytes of all processes by kind, at the last look */
+    bool pages_hidden;        /* the kernel does not let us look at pages */
     char not_preloadable[96]; /* why the program cannot be recorded; "" when it can */
 
     uint64_t pending;  /* of the last charge: asked for lately and not resident yet */
