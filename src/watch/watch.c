@@ -584,7 +584,7 @@ static void end_report(plim__supervisor *s, int wait_status, const struct rusage
         process_end(s, w);
         heap_look(w);
         const uint64_t peak = (uint64_t)usage->ru_maxrss * 1024;
-        if (peak > w->resident_peak && peak > s->own_peak) w->resident_peak = peak;
+        if (peak > w->resident_peak && (peak > s->own_peak || !w->resident_peak)) w->resident_peak = peak;
         if (w->resident_peak > s->resident_peak) s->resident_peak = w->resident_peak;
     }
     const bool by_signal = WIFSIGNALED(wait_status);

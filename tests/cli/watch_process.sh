@@ -195,7 +195,7 @@ FACTS
 "$PYTHON" "$watch_lib/on_terminal.py" "$PLIMSOLL" watch --live --memory 1G -- "$PYTHON" "$watch_programs/kill.py" 24 >"$TMP/out" 2>"$TMP/err"
 watch_status=$?
 facts <<'FACTS'
-live: the program ran, and what it printed is there | status == 0 and re.search(r"(^|\n)24\r?\n", out)
+live: the program ran, and what it printed is there | status == 0 and re.search(r"(^|\n)24\r?\n", re.sub(r"\x1b(\[[?0-9;]*[A-Za-z]|[78])", "\n", out))
 live: a bar, and the line that grows | "[###" in re.sub(r"\033\[\d+m", "", out) and "kill.py:%d" % line("kill.py", "kept.append(") in out and "of 1.0 GiB" in out
 live: the terminal is left as it was | out.rfind("\033[r") > out.rfind("\033[2K") > 0 and out.rfind("\033[?25h") > out.rfind("\033[?25l")
 FACTS
