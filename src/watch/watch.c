@@ -580,6 +580,7 @@ static void end_report(plim__supervisor *s, int wait_status, const struct rusage
     events_drain(s);
     slots_look(s); /* a program that was over before the first look */
     if (!w) w = process_find(s, s->child);
+    if (!w) w = process_add(s, s->child, getpid());
     if (w) {
         process_end(s, w);
         heap_look(w);
