@@ -396,7 +396,8 @@ static void notes_fill(const plim__supervisor *s, plim_watch_report *r)
     if (blocks) note_add(r, "%llu block%s not recorded: there was no room for more", blocks, blocks == 1 ? " was" : "s were");
     if (sites) note_add(r, "%llu request%s from stacks for which there was no room", sites, sites == 1 ? " came" : "s came");
     if (python) note_add(r, "Python %u.%u keeps its frames where they are not expected: no lines of Python", python >> 24, python >> 16 & 255);
-    if (not_unwound) note_add(r, "%llu native stack%s not unwound, for it would have slowed the program down", not_unwound, not_unwound == 1 ? " was" : "s were");
+    if (not_unwound)
+        note_add(r, "%llu native stack%s not unwound, for it would have slowed the program down", not_unwound, not_unwound == 1 ? " was" : "s were");
     if (bound) note_add(r, "a library was to be bound past the recording (RTLD_DEEPBIND); that was not done");
     if (s->pages_hidden)
         note_add(r, "the kernel does not let us look at the program's pages: requested bytes are taken for resident ones, and no names are known");

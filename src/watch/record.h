@@ -217,10 +217,11 @@ typedef struct plim__rec_header {
 
     /* The budget, for all processes together. A request of n more bytes goes on without asking when
      *     resident + (claimed - landed_seen) + n <= budget
-     * and adds its whole size to `claimed` in the same step; otherwise it asks, and adds it when it is granted. When its block is in the table, or the
-     * request has failed, it adds the same to `landed`. The supervisor reads `landed` first, then the blocks and what is resident, and publishes; so
-     * whatever is not in `resident` is still in the difference, and what is counted twice for a moment leads to a question, not to a breach. A block
-     * that is freed before it was ever looked at (its ms is later than seen_ms) is taken back from both, `landed` first: temporaries do not add up. */
+     * and adds its whole size to `claimed` in the same step; otherwise it asks, and adds it when it is granted. When its block is in the table, or
+     * the request has failed, it adds the same to `landed`. The supervisor reads `landed` first, then the blocks and what is resident, and publishes;
+     * so whatever is not in `resident` is still in the difference, and what is counted twice for a moment leads to a question, not to a breach. A
+     * block that is freed before it was ever looked at (its ms is later than seen_ms) is taken back from both, `landed` first: temporaries do not
+     * add up. */
     uint64_t budget; /* 0: none; nothing is asked, and nothing of this is kept */
     _Atomic uint64_t resident; /* at the last look, with what was asked for lately and is not resident yet */
     _Atomic uint64_t claimed, landed, landed_seen;

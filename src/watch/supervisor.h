@@ -1,5 +1,5 @@
-/* The supervisor's own state: what its parts (watch.c the loop, launch.c the start, moment.c the facts of a moment, diagnose.c what they mean)
- * share. One thread. */
+/* The supervisor's own state: what its parts (watch.c the loop, launch.c the start, tree.c the processes, budget.c the charge, moment.c the
+ * facts of a moment, diagnose.c what they mean) share. One thread. */
 #ifndef PLIM_WATCH_SUPERVISOR_H
 #define PLIM_WATCH_SUPERVISOR_H
 
@@ -92,6 +92,38 @@ double plim__watch_now(const plim__supervisor *s);
 /** Makes the shared memory and starts the program in it. */
 plim_status plim__launch(plim__supervisor *s, plim_error *err);
 void plim__launch_end(plim__supervisor *s);
+
+/* ---- tree.c ---- */
+/** The process that has this pid now, NULL: not known. */
+plim__watched *plim__tree_find(plim__supervisor *s, int pid);
+/** @return NULL when there is no room: it is counted only */
+plim__watched *plim__tree_add(plim__supervisor *s, int pid, int parent);
+/** Processes that have attached themselves since. */
+void plim__tree_slots(plim__supervisor *s);
+/** Gives slots of ended processes back, where many are taken. */
+void plim__tree_reclaim(plim__supervisor *s);
+/** Processes that carry no recording library, or none yet, from /proc. */
+void plim__tree_look(plim__supervisor *s);
+void plim__tree_end(plim__supervisor *s, plim__watched *w);
+/** What is resident of each and of all; processes that are gone are ended. */
+void plim__tree_resident(plim__supervisor *s);
+/** How pages that several processes have are shared among them: costly. */
+void plim__tree_shares(plim__supervisor *s);
+/** What its allocator keeps, by the last account. */
+void plim__tree_heap(plim__watched *w);
+uint32_t plim__tree_alive(const plim__supervisor *s);
+
+/* ---- budget.c ---- */
+typedef enum plim__budget_says {
+    PLIM__BUDGET_FITS,
+    PLIM__BUDGET_TRIM,     /* it would, if free memory were given back first */
+    PLIM__BUDGET_LET_PASS, /* it does not, but its library would end the program */
+    PLIM__BUDGET_BREACH,
+} plim__budget_says;
+/** The question of `w`. */
+plim__budget_says plim__budget_judge(plim__supervisor *s, plim__watched *w);
+/** Looks at what is resident and publishes what processes may take without asking (see plim__rec_header). */
+void plim__budget_publish(plim__supervisor *s);
 
 /* ---- moment.c ---- */
 /** The facts of this moment, without what they mean: processes, who holds what, coverage, names. `asking` may be NULL: nobody asks.

@@ -1,8 +1,8 @@
-/* What happened, in order: the events of all watched processes as changes of the live bytes of stacks, and what follows from them: how much is live, the
- * most that ever was, which stacks only grow, and what the peak would have been had something been otherwise (the replay).
+/* What happened, in order: the events of all watched processes as changes of the live bytes of stacks, and what follows from them: how much is
+ * live, the most that ever was, which stacks only grow, and what the peak would have been had something been otherwise (the replay).
  *
- * A stack is one site of one process. History is bounded: when it is full its older half is made coarser, window by window; in a coarse window each stack
- * still goes up to the most that it had there before it goes down, so a replay over coarse history may say too much, never too little. */
+ * A stack is one site of one process. History is bounded: when it is full its older half is made coarser, window by window; in a coarse window each
+ * stack still goes up to the most that it had there before it goes down, so a replay over coarse history may say too much, never too little. */
 #ifndef PLIM_WATCH_TIMELINE_H
 #define PLIM_WATCH_TIMELINE_H
 
