@@ -1,5 +1,6 @@
 /* Looking into another process: a child that holds known memory, its family, and programs into which no library can be loaded. */
 #include "unit.h"
+#include "waiting_child.h"
 
 #include "watch/peer.h"
 
@@ -13,33 +14,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-/* ---- a child that waits to be looked at ---- */
-
-static int child_start(void (*work)(void))
-{
-    int ready[2];
-    assert_int_equal(pipe(ready), 0);
-    const int pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (work) work();
-        (void)!write(ready[1], "x", 1);
-        for (;;) pause();
-    }
-    char c;
-    assert_int_equal(read(ready[0], &c, 1), 1);
-    close(ready[0]);
-    close(ready[1]);
-    return pid;
-}
-
-static void child_end(int pid)
-{
-    kill(pid, SIGKILL);
-    assert_int_equal(waitpid(pid, NULL, 0), pid);
-}
 
 /* One page, with nothing mapped after it. */
 static char *pages;

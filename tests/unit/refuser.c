@@ -1,5 +1,6 @@
 /* Which limit refuses: on machines that are not this one, from their files; and on this one, in children that run into real limits. */
 #include "unit.h"
+#include "waiting_child.h"
 
 #include "fake_files.h"
 #include "watch/refuser.h"
@@ -172,32 +173,12 @@ static void groups_are_listed_but_do_not_refuse(void **state)
 
 /* ---- this machine ---- */
 
-static int child_start(void (*work)(void))
-{
-    int ready[2];
-    assert_int_equal(pipe(ready), 0);
-    const int pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        work();
-        (void)!write(ready[1], "x", 1);
-        for (;;) pause();
-    }
-    char c;
-    assert_int_equal(read(ready[0], &c, 1), 1);
-    close(ready[0]);
-    close(ready[1]);
-    return pid;
-}
-
 static plim__refusal refusal_in_child(void (*work)(void), uint64_t bytes)
 {
     const int pid = child_start(work);
     plim__refusal r;
     plim__refusal_find(&r, &plim__os_linux, pid, bytes);
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
+    child_end(pid);
     return r;
 }
 
