@@ -1,11 +1,11 @@
 /* plimsoll pack: static offsets for a set of lifetimes, with the proven gap to the lower bound. */
 #include "cli/cli.h"
 #include "cli/csv.h"
+#include "cli/output_file.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { FILE_MAX = 1 << 30 };
 
@@ -167,26 +167,17 @@ static void write_table(FILE *f, const job *j)
     }
 }
 
-/* Written beside, then renamed: the output is there whole or not at all. */
 static plim_status write_output(const job *j, plim_error *err)
 {
     if (!j->out) {
         write_table(stdout, j);
         return fflush(stdout) || ferror(stdout) ? fail(err, PLIM_E_IO, "stdout", strerror(errno)) : PLIM_OK;
     }
-    char temp[4096];
-    if (snprintf(temp, sizeof temp, "%s.%ld.tmp", j->out, (long)getpid()) >= (int)sizeof temp) return fail(err, PLIM_E_INVALID, j->out, "the path is too long");
-    FILE *f = fopen(temp, "wb");
-    if (!f) return fail(err, PLIM_E_IO, j->out, strerror(errno));
-    write_table(f, j);
-    const bool ok = !fflush(f) && !ferror(f) && !fsync(fileno(f));
-    const int why = errno;
-    if (fclose(f) || !ok || rename(temp, j->out)) {
-        const int reason = ok ? errno : why;
-        unlink(temp);
-        return fail(err, reason == ENOSPC ? PLIM_E_NOSPACE : PLIM_E_IO, j->out, strerror(reason));
-    }
-    return PLIM_OK;
+    plim__output_file f;
+    const plim_status status = plim__output_file_open(&f, j->out, err);
+    if (status) return status;
+    write_table(f.out, j);
+    return plim__output_file_finish(&f, err);
 }
 
 static void emit_result(const job *j, const plim_pack_result *res, bool json)

@@ -68,19 +68,6 @@ static plim_status preload_find(char *to, size_t size, const char *given, plim_e
     return PLIM_OK;
 }
 
-/* Where execvp would find it. */
-static bool program_find(const char *name, char *to, size_t size)
-{
-    if (strchr(name, '/')) return (size_t)snprintf(to, size, "%s", name) < size && access(to, F_OK) == 0;
-    const char *path = getenv("PATH");
-    for (const char *p = path ? path : "/usr/local/bin:/usr/bin:/bin"; *p;) {
-        const size_t n = strcspn(p, ":");
-        if ((size_t)snprintf(to, size, "%.*s/%s", (int)n, n ? p : ".", name) < size && access(to, X_OK) == 0) return true;
-        p += n + (p[n] == ':');
-    }
-    return false;
-}
-
 /* AddressSanitizer's library refuses to run unless it is the first that is loaded, or is told that another may be. */
 static bool needs_asan(const char *program)
 {
@@ -117,7 +104,7 @@ static plim_status environment_make(plim__supervisor *s, environment *e, plim_er
     while (environ[n]) n++;
     e->list = plim__new(&s->alloc, (uint64_t)n + 4, sizeof *e->list, err);
     if (!e->list) return PLIM_E_NOMEM;
-    const bool found = program_find(s->how->argv[0], program, sizeof program);
+    const bool found = plim__peer_program(s->how->argv[0], program, sizeof program);
     const bool asan = found && needs_asan(program);
     if (found) plim__peer_preloadable(program, s->not_preloadable, sizeof s->not_preloadable);
     const char *preload = getenv("LD_PRELOAD"), *options = getenv("ASAN_OPTIONS");

@@ -242,8 +242,7 @@ uint32_t plim__peer_tree(int root, int *pid, int *parent, uint32_t max)
 
 /* -------------------------------------------------------------------------------------------------- preloadable */
 
-/* As execvp finds it: a name without a slash is looked for in PATH. */
-static bool program_path(const char *program, char *path, size_t size)
+bool plim__peer_program(const char *program, char *path, size_t size)
 {
     if (strchr(program, '/')) return (size_t)snprintf(path, size, "%s", program) < size;
     const char *list = getenv("PATH");
@@ -296,7 +295,7 @@ bool plim__peer_preloadable(const char *program, char *why, size_t size)
 {
     char path[PATH_SIZE];
     if (size) why[0] = 0;
-    if (!program_path(program, path, sizeof path)) return true; /* it cannot be run at all: exec says why */
+    if (!plim__peer_program(program, path, sizeof path)) return true; /* it cannot be run at all: exec says why */
     for (int depth = 0; depth <= SCRIPTS; depth++) {
         char head[PAGE + 1];
         const int fd = open(path, O_RDONLY | O_CLOEXEC);

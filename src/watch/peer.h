@@ -35,6 +35,8 @@ uint64_t plim__peer_share(int pid);
 /** All descendants of `root` and itself, as /proc shows them now; parents first. @return how many, at most `max` */
 uint32_t plim__peer_tree(int root, int *pid, int *parent, uint32_t max);
 
+/** The file that execvp would run: a name without a slash is looked for in PATH. False: there is none. */
+bool plim__peer_program(const char *program, char *path, size_t size);
 /** Why the recording library cannot be in a program: an ELF file without an interpreter (static), a setuid or setgid file. Follows a script's #!
  *  line.
  *  @return false and a reason such as "it is linked statically" */
