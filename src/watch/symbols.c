@@ -288,27 +288,12 @@ static bool offset_to_address(const elf_file *f, uint64_t offset, uint64_t *out)
     return false;
 }
 
-/* What to take off an address of the process to get the file's, from where its code is mapped. A mapping begins with a page, its segment maybe
- * within it. */
-static bool bias_find(const elf_file *f, const mapping *m, uint64_t *out)
-{
-    for (uint32_t i = 0; i < f->loads; i++) {
-        const Elf64_Phdr *p = &f->load[i];
-        if (!(p->p_flags & PF_X) || m->offset < plim__round_down(p->p_offset, PAGE)) continue;
-        if (m->offset >= p->p_offset && m->offset - p->p_offset >= p->p_filesz) continue;
-        *out = m->start - m->offset + p->p_offset - p->p_vaddr; /* modulo 2^64, as the loader counts */
-        return true;
-    }
-    return false;
-}
-
 /* ---------------------------------------------------------------------------------------------------- symbol tables */
 
 typedef struct table_walk {
     const elf_file *file;
     wanted *want; /* sorted by address */
     uint32_t n;
-    bool data; /* variables instead of functions */
     uint64_t work;
     Elf64_Shdr names;
     uint64_t section_index, section_end; /* the section whose end was looked up last */
@@ -339,7 +324,7 @@ static uint64_t section_end(table_walk *w, uint64_t index)
 static void symbol_offer(table_walk *w, const Elf64_Sym *sym)
 {
     const unsigned type = ELF64_ST_TYPE(sym->st_info);
-    const bool right = w->data ? type == STT_OBJECT : type == STT_FUNC || type == STT_GNU_IFUNC;
+    const bool right = type == STT_FUNC || type == STT_GNU_IFUNC;
     if (!right || sym->st_shndx == SHN_UNDEF || sym->st_name >= w->names.sh_size) return;
     const uint64_t name = w->names.sh_offset + sym->st_name;
     uint32_t i = first_at_or_above(w, sym->st_value);
@@ -388,9 +373,9 @@ static void nearest_spread(wanted *want, uint32_t n)
     }
 }
 
-static void tables_search(const elf_file *f, wanted *want, uint32_t n, bool data)
+static void tables_search(const elf_file *f, wanted *want, uint32_t n)
 {
-    table_walk w = {.file = f, .want = want, .n = n, .data = data, .section_index = UINT64_MAX};
+    table_walk w = {.file = f, .want = want, .n = n, .section_index = UINT64_MAX};
     for (uint64_t i = 0; i < f->sections; i++) {
         Elf64_Shdr sh;
         if (!section_read(f, i, &sh)) break;
@@ -437,8 +422,8 @@ static void base_name(char *to, size_t size, const char *path)
     snprintf(to, size, "%s", slash ? slash + 1 : path);
 }
 
-/* Names for the addresses of one file. `back` is how far each was moved back from what was asked for. */
-static void file_search(plim__symbols *s, int pid, const place *at, uint32_t n, plim__symbol *symbol, bool data, uint64_t back)
+/* Names for the addresses of one file, each one byte before what was asked for. */
+static void file_search(plim__symbols *s, int pid, const place *at, uint32_t n, plim__symbol *symbol)
 {
     elf_file f;
     wanted *want = plim__new(&s->alloc, n, sizeof *want, NULL);
@@ -454,12 +439,12 @@ static void file_search(plim__symbols *s, int pid, const place *at, uint32_t n, 
     }
     if (known) {
         qsort(want, known, sizeof *want, by_address);
-        tables_search(&f, want, known, data);
+        tables_search(&f, want, known);
     }
     for (uint32_t i = 0; i < known; i++) {
         plim__symbol *out = &symbol[want[i].index];
         name_fill(&f, &want[i].inside, out);
-        if (out->name[0]) out->offset = want[i].address - want[i].inside.value + back;
+        if (out->name[0]) out->offset = want[i].address - want[i].inside.value + 1;
     }
     close(f.fd);
     plim__free(&s->alloc, want);
@@ -482,31 +467,7 @@ void plim__symbols_find(plim__symbols *s, int pid, plim__symbol *symbol, uint32_
     if (known) qsort(at, known, sizeof *at, by_place);
     for (uint32_t from = 0, to; from < known; from = to) {
         for (to = from + 1; to < known && at[to].file == at[from].file;) to++;
-        file_search(s, pid, at + from, to - from, symbol, false, 1);
+        file_search(s, pid, at + from, to - from, symbol);
     }
     plim__free(&s->alloc, at);
-}
-
-/* A file's variables lie above its code, below the next file: so the nearest code below is the file's own, and its distance in memory is that in
- * the tables. */
-void plim__symbols_find_data(plim__symbols *s, int pid, uint64_t address, plim__symbol *out)
-{
-    *out = (plim__symbol){.pc = address};
-    const process *p = process_of(s, pid);
-    const uint32_t i = p ? maps_below(p, address) : 0;
-    if (i == 0) return;
-    const mapping *m = &p->map[i - 1];
-    elf_file f;
-    wanted want = {0};
-    uint64_t bias;
-    if (!elf_open(&f, pid, s->file[m->file].path)) return;
-    if (bias_find(&f, m, &bias)) {
-        want.address = address - bias;
-        tables_search(&f, &want, 1, true);
-        name_fill(&f, &want.inside, out);
-    }
-    close(f.fd);
-    if (!out->name[0]) return;
-    base_name(out->library, sizeof out->library, s->file[m->file].path);
-    out->offset = want.address - want.inside.value;
 }

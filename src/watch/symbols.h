@@ -24,8 +24,6 @@ typedef struct plim__symbol {
 
 /** Fills names for all of them, of one process. */
 void plim__symbols_find(plim__symbols *s, int pid, plim__symbol *symbol, uint32_t n);
-/** The name of the data at `address`, such as "vtable for torch::autograd::generated::AddBackward0" (name is "" where there is none). */
-void plim__symbols_find_data(plim__symbols *s, int pid, uint64_t address, plim__symbol *out);
 
 /** A mangled C++ name made readable: qualified names without parameters and template arguments ("_ZN2at6native4reluERKNS_6TensorE" ->
  *  "at::native::relu";

@@ -1,7 +1,6 @@
 /* Names for addresses: of this process, of another one, and of ELF files that lie. */
 #include "unit.h"
 
-#include "os/os.h"
 #include "watch/symbols.h"
 
 #include <dlfcn.h>
@@ -50,11 +49,11 @@ static __attribute__((noinline)) int a_function_of_this_file(int x)
 
 /* ---- this process ---- */
 
-static void own_functions_and_data(void **state)
+static void own_functions(void **state)
 {
     (void)state;
     const int pid = getpid();
-    const uint64_t function = (uintptr_t)a_function_of_this_file, data = (uintptr_t)&plim__os_linux;
+    const uint64_t function = (uintptr_t)a_function_of_this_file;
     assert_int_equal(a_function_of_this_file(1), 2);
     assert_false(plim__symbols_knows(symbols, pid, function + 1));
     plim__symbols_learn(symbols, pid);
@@ -69,12 +68,6 @@ static void own_functions_and_data(void **state)
     s = symbol_of(pid, (uintptr_t)&function);
     assert_string_equal(s.name, "");
     assert_string_equal(s.library, "");
-    plim__symbols_find_data(symbols, pid, data + 16, &s);
-    assert_string_equal(s.name, "plim__os_linux");
-    assert_string_equal(s.library, "unit-symbols");
-    assert_int_equal(s.offset, 16);
-    plim__symbols_find_data(symbols, pid, (uintptr_t)&function, &s);
-    assert_string_equal(s.name, "");
 }
 
 /* A return address at the very end of a function belongs to it, not to the next. */
@@ -213,18 +206,14 @@ static void sizes_are_respected(void **state)
         assert_int_equal(s.offset, cases[i].offset);
         assert_string_equal(s.library, strrchr(path, '/') + 1);
     }
-    plim__symbol v;
-    plim__symbols_find_data(symbols, getpid(), (uintptr_t)code + 0x1000 + 0x200, &v); /* beyond everything */
-    assert_string_equal(v.name, "");
 }
 
 static void look(void)
 {
-    plim__symbol s[4], v;
+    plim__symbol s[4];
     for (uint32_t i = 0; i < COUNT_OF(s); i++) s[i].pc = (uintptr_t)code + 1 + i * 0x28;
     plim__symbols_find(symbols, getpid(), s, COUNT_OF(s));
     for (uint32_t i = 0; i < COUNT_OF(s); i++) assert_true(strnlen(s[i].name, sizeof s[i].name) < sizeof s[i].name);
-    plim__symbols_find_data(symbols, getpid(), (uintptr_t)code + 0x1200, &v);
 }
 
 static void files_cut_short(void **state)
@@ -312,7 +301,7 @@ static void large_library_is_quick(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(own_functions_and_data, setup, teardown),
+        cmocka_unit_test_setup_teardown(own_functions, setup, teardown),
         cmocka_unit_test_setup_teardown(several_at_once_in_any_order, setup, teardown),
         cmocka_unit_test_setup_teardown(another_process_that_is_gone, setup, teardown),
         cmocka_unit_test_setup_teardown(many_processes, setup, teardown),
