@@ -30,7 +30,7 @@
 #define PLIM__REC_MAGIC UINT64_C(0x6c6c6f736d696c70)
 
 enum {
-    PLIM__REC_VERSION = 5,
+    PLIM__REC_VERSION = 4,
     PLIM__REC_SLOTS = 64,
     PLIM__REC_SHARDS = 256,
     PLIM__REC_SHARD_BLOCKS = 511, /* a shard of 12 KiB */
@@ -74,8 +74,7 @@ typedef struct plim__rec_site {
     uint32_t left_out;  /* 1: before the last PLIM__REC_PYTHON_OUTER frames of Python others are left out */
     plim__rec_frame python[PLIM__REC_PYTHON];
     uint64_t native[PLIM__REC_NATIVE];
-    _Atomic uint64_t live_bytes, live_blocks, allocations, frees;
-    uint64_t padding; /* a site is eight cache lines */
+    _Atomic uint64_t live_bytes, live_blocks, allocations, frees, allocated_bytes;
 } plim__rec_site;
 
 /* A code object of Python, its texts copied (UTF-8, cut to fit: a file keeps its end, a name its beginning). */

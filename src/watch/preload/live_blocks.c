@@ -90,6 +90,7 @@ static void count_got(const plim__rec_block *b)
     add(&site->live_bytes, b->bytes);
     add(&site->live_blocks, 1);
     add(&site->allocations, 1);
+    add(&site->allocated_bytes, b->bytes);
     add(&me->live_bytes, b->bytes);
     add(&me->live_blocks, 1);
     add(&me->allocations, 1);
