@@ -229,6 +229,8 @@ typedef struct plim__ranges {
 
 /** For the tile `loop` (one range per loop), the axis ranges of every node and the box of every value. */
 void plim__pass_regions(const plim_graph *g, const plim__pass *p, const plim__range *loop, plim__ranges *out);
+/** Has the node an output that leaves its stage? Then its part of a block follows from the block, else from what the block's readers demand. */
+bool plim__leaves_stage(const plim__pass *p, const plim__pnode *n);
 /** For block `block` of `blocks` of a stage inside the tile whose ranges are `tile`: the same, for the stage's nodes and what they touch. */
 void plim__stage_regions(const plim_graph *g, const plim__pass *p, const plim__stage *s, const plim__ranges *tile, uint32_t block,
                          uint32_t blocks, plim__ranges *out);

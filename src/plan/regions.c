@@ -35,7 +35,8 @@ static void root_ranges(const plim__pass *p, const plim__pnode *n, const plim__r
     }
 }
 
-/* Ranges that the demanded boxes of the outputs imply; a reduced axis is done whole. */
+/* Ranges that the demanded boxes of the outputs imply. A reduced axis is done whole; a scanned one from its beginning, for what comes before a part is in
+ * the part's values. */
 static void demanded_ranges(const plim__pnode *n, const plim__region *region, plim__range *axis)
 {
     bool seen[PLIM__MAX_AXES] = {false};
@@ -51,6 +52,8 @@ static void demanded_ranges(const plim__pnode *n, const plim__region *region, pl
             seen[a] = true;
         }
     }
+    for (uint32_t a = 0; a < n->axes.n; a++)
+        if (n->axes.axis[a].kind == PLIM__SCAN) axis[a].lo = 0;
 }
 
 /* The part, or where it has no iterations the one next to it. @return false: the node has none at all */
@@ -115,8 +118,7 @@ void plim__pass_regions(const plim_graph *g, const plim__pass *p, const plim__ra
     }
 }
 
-/* A stage's roots are the nodes whose outputs leave it. */
-static bool leaves_stage(const plim__pass *p, const plim__pnode *n)
+bool plim__leaves_stage(const plim__pass *p, const plim__pnode *n)
 {
     for (uint32_t j = 0; j < PLIM__MAX_OUT && n->out[j] != PLIM__NONE; j++)
         if (p->value[n->out[j]].role != PLIM__ROLE_PRIVATE) return true;
@@ -136,7 +138,7 @@ uint32_t plim__stage_blocks(const plim__pass *p, const plim__stage *s, const pli
     int64_t most = s->blocks;
     for (uint32_t i = s->first; i < s->first + s->count; i++) {
         const plim__pnode *n = &p->node[i];
-        const int a = leaves_stage(p, n) ? split_axis(n, s->split) : -1;
+        const int a = plim__leaves_stage(p, n) ? split_axis(n, s->split) : -1;
         if (a >= 0) most = plim__min(most, plim__range_len(tile->axis[n->axis0 + (uint32_t)a]));
     }
     return most < 1 ? 1 : (uint32_t)most;
@@ -158,7 +160,7 @@ void plim__stage_regions(const plim_graph *g, const plim__pass *p, const plim__s
     for (uint32_t i = s->first + s->count; i-- > s->first;) {
         const plim__pnode *n = &p->node[i];
         plim__range *axis = &out->axis[n->axis0];
-        if (leaves_stage(p, n)) {
+        if (plim__leaves_stage(p, n)) {
             for (uint32_t a = 0; a < n->axes.n; a++) axis[a] = tile->axis[n->axis0 + a];
             const int a = s->split < 0 ? -1 : split_axis(n, s->split);
             if (a >= 0) {

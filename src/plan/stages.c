@@ -156,10 +156,20 @@ static bool used_later(const maker *b, uint32_t graph_value)
     return false;
 }
 
-/* An output that nobody reads, of a node that reduces along a loop: threads may have to combine it all the same, so it has a slot. */
-static bool combined_for_nobody(const maker *b, uint32_t v, const plim__pnode *x)
+/* Does a node of x's own stage read one of x's outputs? */
+static bool read_in_stage(const maker *b, const plim__pnode *x)
 {
-    if (b->use0[v + 1] > b->use0[v]) return false;
+    const uint32_t end = b->p->stage[x->stage].first + b->p->stage[x->stage].count;
+    for (uint32_t j = 0; j < PLIM__MAX_OUT && x->out[j] != PLIM__NONE; j++)
+        if (b->use0[x->out[j] + 1] > b->use0[x->out[j]] && b->use[b->use0[x->out[j]]] < end) return true;
+    return false;
+}
+
+/* An output that nobody reads, of a node that reduces along a loop: threads may have to combine it all the same, so it has a slot. Not so where the stage
+ * reads another output of the node: then no block is cut along a reduced axis (splittable_with), and all outputs stay inside the stage together. */
+static bool unread_reduction(const maker *b, uint32_t v, const plim__pnode *x)
+{
+    if (b->use0[v + 1] > b->use0[v] || read_in_stage(b, x)) return false;
     for (uint32_t a = 0; a < x->axes.n; a++)
         if (x->bind[a] >= 0 && plim__axis_reduces(x->axes.axis[a].kind)) return true;
     return false;
@@ -222,21 +232,22 @@ static void role_of(maker *b, uint32_t i)
         v->spill = true;
     } else if ((b->plan->is_output[v->value] && !v->again) || scanned || (x->root && later)) v->role = PLIM__ROLE_WHOLE;
     else if (combined) v->role = PLIM__ROLE_ACC;
-    else if (used_from(b, i, p->stage[x->stage].first + p->stage[x->stage].count) || combined_for_nobody(b, i, x)) v->role = PLIM__ROLE_TILE;
+    else if (used_from(b, i, p->stage[x->stage].first + p->stage[x->stage].count) || unread_reduction(b, i, x)) v->role = PLIM__ROLE_TILE;
     else v->role = PLIM__ROLE_PRIVATE;
     /* What outlives the pass is there whole, even an accumulator that goes to a file as well. */
     if (v->file != PLIM__NONE && later && b->g->value[v->value].bytes <= b->f->small) v->role = PLIM__ROLE_WHOLE;
 }
 
-/* A value that leaves its stage is written by block; a reader inside the same stage that wants more than the block's own part would read what
- * another thread is writing. Such a reader starts a new stage. @return the first one, or where the stage ends */
-static uint32_t find_wall(const maker *b, const plim__stage *s)
+/* The blocks of a node with an output that leaves the stage are fixed: each thread makes its own block's part of all outputs. A reader inside the same
+ * stage, of that output or of another one, may want more than this part, or another. Such a reader starts a new stage.
+ * @return the first one, or where the stage ends */
+static uint32_t first_cross_block_reader(const maker *b, const plim__stage *s)
 {
     const plim__pass *p = b->p;
     for (uint32_t i = s->first; i < s->first + s->count; i++)
         for (uint32_t k = 0; k < b->g->node[p->node[i].node].n_in; k++) {
-            const plim__pvalue *v = &p->value[p->operand[p->node[i].in0 + k]];
-            if (v->producer != PLIM__NONE && v->producer >= s->first && v->producer < i && v->role != PLIM__ROLE_PRIVATE) return i;
+            const uint32_t by = p->value[p->operand[p->node[i].in0 + k]].producer;
+            if (by != PLIM__NONE && by >= s->first && by < i && plim__leaves_stage(p, &p->node[by])) return i;
         }
     return s->first + s->count;
 }
@@ -259,7 +270,7 @@ static void form_stages(maker *b)
         const plim__stage *s = &p->stage[p->n_stages];
         open_stage(b, first, p->n_nodes);
         give_roles(b, s);
-        while ((wall = find_wall(b, s)) < s->first + s->count) {
+        while ((wall = first_cross_block_reader(b, s)) < s->first + s->count) {
             open_stage(b, first, wall);
             give_roles(b, s);
         }

@@ -513,6 +513,50 @@ static void chance(void **state)
     assert_int_equal(failures, 0);
 }
 
+/* Two ways to write the same: what moves the elements of a result (shifts, reverses, repeats it) after it was made, or its inputs before. */
+static const struct twin {
+    const char *text, *same;
+} twins[] = {
+    {"flip(argmax(lu, 1))", "argmax(flip(lu, 0), 1)"},
+    {"argmin(lu, 1)[::-2]", "argmin(lu[::-2], 1)"},
+    {"tile(argmax(lu, 1), 2)", "argmax(concat((lu, lu), 0), 1)"},
+    {"concat((argmax(lu, 1), argmin(lu, 1)), 0)[66003:]", "argmin(lu, 1)"},
+    {"y1 = topk(lu, 2)[1]; y1 + y1[::-1]", "topk(lu, 2)[1] + topk(lu[::-1], 2)[1]"},
+    {"pad(topk(lu, 2)[0], 1)[2:, 1:-1]", "concat((topk(lu, 2)[0][1:], zeros((1, 2), u8)), 0)"},
+    {"v1, i1 = topk(lu, 2); flip(v1, 0) * 3 + i1", "topk(flip(lu, 0), 2)[0] * 3 + argtopk(lu, 2)"},
+    {"flip(argmax(lu.T, 0))", "argmax(flip(lu, 0).T, 0)"},
+    {"repeat(argmax(lu, 1), 2)[1::2]", "argmax(lu, 1)"},
+    {"cumsum(g, 0)[-1]", "sum(g, 0)"},
+    {"cumsum(g, 0)[40]", "sum(g[:41], 0)"},
+    {"cumsum(lu, 0)[66000:]", "sum(lu[:66000], 0) + cumsum(lu[66000:], 0)"},
+    {"cumsum(g, 1)[:, ::-2]", "flip(sum(g[:, :1], 1, keepdims=True) + concat((zeros((61, 1), i64), cumsum(g[:, 1:], 1)), 1), 1)[:, ::2]"},
+    {"flip(cumsum(lu, 0), 0)[0]", "sum(lu, 0)"},
+    {"cumprod(i, 1)[:, 3:]", "prod(i[:, :3], 1, keepdims=True) * cumprod(i[:, 3:], 1)"},
+    {"cumsum(argmax(lu, 1))[1:] - cumsum(argmax(lu, 1))[:-1]", "argmax(lu, 1)[1:]"},
+};
+
+/* Both give the same bits, in one piece, in blocks of several threads, and from the floor on. */
+static void moved_elements(void **state)
+{
+    (void)state;
+    failures = 0;
+    for (size_t i = 0; i < COUNT_OF(twins); i++) {
+        expected x;
+        if (!begin_case(&x, &(test_case){twins[i].same, 0})) continue;
+        x.c = &(test_case){twins[i].text, 0};
+        for (uint32_t n = 0; n < 12; n++) {
+            const uint32_t threads = (const uint32_t[]){1, 2, 3, 7}[n % 4];
+            char how[64];
+            const way w = {.memory = n < 4 ? 1u << 30 : n < 8 ? floor_of(&x, threads, true, false) : FAULTY_RESIDENT + (8u << 20), .threads = threads,
+                           .to_file = n >= 4};
+            snprintf(how, sizeof how, "budget %llu, %u threads", (unsigned long long)w.memory, threads);
+            if (try_way(&x, &w, how) == TOO_SMALL) COMPLAIN("%s, %s: does not fit", x.c->text, how);
+        }
+        end_case(&x);
+    }
+    assert_int_equal(failures, 0);
+}
+
 /* The public face, which measures the real process. */
 static void public_api(void **state)
 {
@@ -583,6 +627,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(budgets),
         cmocka_unit_test(chance),
+        cmocka_unit_test(moved_elements),
         cmocka_unit_test(public_api),
         cmocka_unit_test(everything_was_met),
     };
