@@ -256,6 +256,7 @@ typedef struct plim_facts {
     uint64_t read_bytes, write_bytes;
     double planned_seconds;
     double plan_seconds;
+    uint32_t rejected_plans;     /**< plans that the verifier rejected; another one was taken. Not 0: a defect of the planner */
     uint32_t n_moves;
     plim_move move[PLIM_MAX_MOVES];
     char peak_step[96];
@@ -272,7 +273,7 @@ typedef struct plim_plan plim_plan;
 PLIM_API plim_status plim_plan_new(plim_plan **out, const plim_program *prog, const plim_settings *set, plim_error *err);
 PLIM_API void plim_plan_free(plim_plan **plan);
 PLIM_API const plim_facts *plim_plan_facts(const plim_plan *plan);
-/** Verifies the plan with code that shares nothing with the planner. */
+/** Verifies the plan against docs/invariants.md, as was done when it was made. */
 PLIM_API plim_status plim_plan_check(const plim_plan *plan, plim_error *err);
 /** Writes the schedule as text into `buf`; always ends with NUL. @return the length that the whole text has */
 PLIM_API size_t plim_plan_dump(const plim_plan *plan, char *buf, size_t size);

@@ -39,6 +39,7 @@ void plim__emit_budget(plim__emit *e, const plim_facts *f)
     plim__emit_count(e, "passes", "passes over the largest input", f->passes);
     plim__emit_bytes(e, "planned_read_bytes", "to read", f->read_bytes);
     plim__emit_bytes(e, "planned_write_bytes", "to write", f->write_bytes);
+    plim__emit_count(e, "rejected_plans", NULL, f->rejected_plans);
 }
 
 void plim__emit_moves(plim__emit *e, const plim_facts *f)

@@ -29,8 +29,8 @@ typedef struct builder {
     bool *accumulates;  /* [n_nodes] */
     uint8_t *within;    /* [n_nodes] cut loops that move it, or something that it is made from inside the pass */
     bool *root, *keep;  /* [n_nodes] */
-    bool *tied;         /* [n_nodes] made from a state, and cheap: making it again later would read the state again */
-    bool overwrites;    /* the pass puts something in the place of a state */
+    bool *later;        /* [n_nodes] a node of a later pass reads it */
+    bool *reads_old;    /* [n_nodes] making it again in a later pass would read a state that this one overwrites */
     uint32_t *pnode, *pvalue; /* graph id -> pass index */
     plim__pass *p;
     plim_error *err;
@@ -144,18 +144,6 @@ static void classify_node(builder *b, uint32_t i)
     if (reduced) b->depth[i] = (uint8_t)__builtin_ctz(reduced);
 }
 
-/* Which cheap nodes hang on a state, and whether one is overwritten. */
-static void tie(builder *b, uint32_t i)
-{
-    const plim__node *n = &b->g->node[i];
-    for (uint32_t k = 0; k < n->n_in; k++) {
-        const uint32_t v = n->in[k];
-        if (at_home(b, v)) b->tied[i] |= b->plan->is_state[v];
-        else b->tied[i] |= b->tied[b->g->value[v].node] && (plim__op_row_of(b->g->node[b->g->value[v].node].op)->flags & PLIM__OP_CHEAP);
-    }
-    for (uint32_t j = 0; j < n->n_out; j++) b->overwrites |= b->state[i] != STATE_OUT && b->plan->replaces[n->out[j]] != PLIM__NONE;
-}
-
 /* ---------------------------------------------------------------------------------------------- 2. roots */
 
 /* Is node i worth keeping for later passes, or is it cheaper to make it again? */
@@ -163,28 +151,54 @@ static bool worth_keeping(const builder *b, uint32_t i)
 {
     const plim__node *n = &b->g->node[i];
     if (b->accumulates[i] || b->state[i] == STATE_POST || !(plim__op_row_of(n->op)->flags & PLIM__OP_CHEAP)) return true;
-    if (b->tied[i] && b->overwrites) return true;
     uint64_t bytes = 0;
     for (uint32_t j = 0; j < n->n_out; j++) bytes += b->g->value[n->out[j]].bytes;
     return bytes <= b->f->small;
 }
 
+/* Does this pass put something in the place of the input v? */
+static bool is_overwritten(const builder *b, uint32_t v)
+{
+    const uint32_t i = b->plan->state_of[v];
+    if (i == PLIM__NONE) return false;
+    const uint32_t by = b->g->value[b->g->state[i].out].node;
+    return b->f->active[by] && b->state[by] != STATE_OUT;
+}
+
+/* Would making node i again in a later pass read a state that this one overwrites? Its inputs that are kept need not be made again. */
+static bool reads_old_state(const builder *b, uint32_t i)
+{
+    const plim__node *n = &b->g->node[i];
+    for (uint32_t k = 0; k < n->n_in; k++) {
+        const uint32_t v = n->in[k];
+        if (at_home(b, v) ? is_overwritten(b, v) : !b->root[b->g->value[v].node] && b->reads_old[b->g->value[v].node]) return true;
+    }
+    return false;
+}
+
+/* What nodes of later passes read. */
+static void mark_later(builder *b)
+{
+    for (uint32_t i = 0; i < b->g->n_nodes; i++) {
+        if (!b->f->active[i] || b->state[i] != STATE_OUT) continue;
+        for (uint32_t k = 0; k < b->g->node[i].n_in; k++) {
+            const uint32_t by = b->g->value[b->g->node[i].in[k]].node;
+            if (!at_home(b, b->g->node[i].in[k]) && b->state[by] != STATE_OUT) b->later[by] = true;
+        }
+    }
+}
+
 static void choose_roots(builder *b)
 {
     const plim_graph *g = b->g;
+    mark_later(b);
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         if (!b->f->active[i] || b->state[i] == STATE_OUT) continue;
         for (uint32_t j = 0; j < g->node[i].n_out; j++)
             if (b->plan->is_output[g->node[i].out[j]]) b->root[i] = true;
         if (b->accumulates[i]) b->root[i] = true;
-    }
-    for (uint32_t i = 0; i < g->n_nodes; i++) { /* what nodes of later passes read */
-        if (!b->f->active[i] || b->state[i] != STATE_OUT) continue;
-        for (uint32_t k = 0; k < g->node[i].n_in; k++) {
-            const uint32_t by = g->value[g->node[i].in[k]].node;
-            if (by == PLIM__NONE || at_home(b, g->node[i].in[k]) || b->state[by] == STATE_OUT) continue;
-            if (worth_keeping(b, by)) b->root[by] = true;
-        }
+        b->reads_old[i] = reads_old_state(b, i);
+        if (b->later[i] && (worth_keeping(b, i) || b->reads_old[i])) b->root[i] = true;
     }
     for (uint32_t i = g->n_nodes; i-- > 0;) {
         if (b->root[i]) b->keep[i] = true;
@@ -394,10 +408,12 @@ static plim_status new_builder(builder *b)
     b->within = plim__new(a, n, sizeof *b->within, b->err);
     b->root = plim__new(a, n, sizeof *b->root, b->err);
     b->keep = plim__new(a, n, sizeof *b->keep, b->err);
-    b->tied = plim__new(a, n, sizeof *b->tied, b->err);
+    b->later = plim__new(a, n, sizeof *b->later, b->err);
+    b->reads_old = plim__new(a, n, sizeof *b->reads_old, b->err);
     b->pnode = plim__new(a, n, sizeof *b->pnode, b->err);
     b->pvalue = plim__new(a, b->g->n_values, sizeof *b->pvalue, b->err);
-    if (!b->state || !b->depth || !b->accumulates || !b->within || !b->root || !b->keep || !b->tied || !b->pnode || !b->pvalue) return PLIM_E_NOMEM;
+    if (!b->state || !b->depth || !b->accumulates || !b->within || !b->root || !b->keep || !b->later || !b->reads_old || !b->pnode || !b->pvalue)
+        return PLIM_E_NOMEM;
     memset(b->pnode, 0xff, n * sizeof *b->pnode);
     memset(b->pvalue, 0xff, b->g->n_values * sizeof *b->pvalue);
     return PLIM_OK;
@@ -412,7 +428,8 @@ static void free_builder(builder *b)
     plim__free(a, b->within);
     plim__free(a, b->root);
     plim__free(a, b->keep);
-    plim__free(a, b->tied);
+    plim__free(a, b->later);
+    plim__free(a, b->reads_old);
     plim__free(a, b->pnode);
     plim__free(a, b->pvalue);
 }
@@ -455,7 +472,6 @@ plim_status plim__pass_build(plim__pass *out, const plim_plan *plan, const plim_
     for (uint32_t i = 0; i < b.g->n_nodes; i++)
         if (f->active[i]) {
             classify_node(&b, i);
-            tie(&b, i);
             if (b.state[i] == STATE_OUT && f->complete) {
                 status = PLIM_E_PLAN;
                 goto done;

@@ -1,6 +1,7 @@
-/* The verifier. It shares no code with the planner: it takes the finished tables as claims and tests each against docs/invariants.md, by brute
- * force where that is possible. Its tests corrupt plans and demand detection. Reads only; allocates two arrays for the claims of one tile. */
-#include "plan/plan.h"
+/* The verifier. It takes the finished tables as claims and tests each against docs/invariants.md, by brute force where that is possible. Of the planner's
+ * code it uses the region functions that planning and running share, and tests what they say against the graph (check_boxes.c). Its tests corrupt plans and
+ * demand detection. Reads only; allocates some arrays as long as the graph or a pass. */
+#include "plan/check.h"
 #include "core/dtype.h"
 
 #include <string.h>
@@ -185,49 +186,6 @@ static plim_status check_partition(const plim__pass *p, plim_error *err)
     return PLIM_OK;
 }
 
-static bool inside(const plim__region *a, const plim__region *b)
-{
-    for (uint32_t d = 0; d < a->rank; d++)
-        if (a->dim[d].lo < b->dim[d].lo || a->dim[d].hi > b->dim[d].hi) return false;
-    return true;
-}
-
-/* The box of a sum that is complete when its loops have ended: all of it, but for the part that the loops around them have come to. */
-static plim__region sum_box(const plim__pnode *by, const plim__value *v, const plim__range *axis)
-{
-    plim__region box = plim__region_whole(&v->shape);
-    for (uint32_t d = 0; d < v->shape.rank; d++) {
-        const int a = by->axes.out[v->out][d], l = a < 0 ? -1 : by->bind[a];
-        if (l >= 0 && l < by->acc_depth) box.dim[d] = axis[a];
-    }
-    return box;
-}
-
-/* I7: every box that a node reads lies in the box that is there. */
-static plim_status check_regions(const plim_plan *plan, const plim__pass *p, const plim__ranges *claim, plim_error *err)
-{
-    const plim_graph *g = plan->graph;
-    for (uint32_t i = 0; i < p->n_nodes; i++) {
-        const plim__pnode *n = &p->node[i];
-        const plim__node *node = &g->node[n->node];
-        const plim__range *axis = &claim->axis[n->axis0];
-        bool empty = false;
-        for (uint32_t a = 0; a < n->axes.n; a++) empty |= axis[a].hi <= axis[a].lo;
-        for (uint32_t k = 0; k < node->n_in && !empty; k++) {
-            plim__region need;
-            plim__region_reads(g, node, k, axis, &need);
-            const plim__pvalue *v = &p->value[p->operand[n->in0 + k]];
-            const plim__pnode *by = v->producer == PLIM__NONE ? NULL : &p->node[v->producer];
-            const bool sum = by && by->accumulates, whole = v->role == PLIM__ROLE_CONST || v->role == PLIM__ROLE_WHOLE;
-            const plim__region have = sum ? sum_box(by, &g->value[v->value], &claim->axis[by->axis0]) : claim->region[p->operand[n->in0 + k]];
-            if (sum && plim__region_count(&have) == 0) continue; /* a trip without a part: what is made of it is written nowhere */
-            PLIM_FAIL_IF((sum || !whole) && !inside(&need, &have), err, PLIM_E_PLAN, "I7: node %u (%s) reads outside the box that is there", n->node,
-                         plim__op_row_of(node->op)->name);
-        }
-    }
-    return PLIM_OK;
-}
-
 /* Per value: the state whose place it takes, or PLIM__NONE. */
 static uint32_t *index_states(const plim_plan *plan, plim_error *err)
 {
@@ -249,7 +207,7 @@ static plim_status check_state_reader(const plim_plan *plan, const plim__pass *p
     plim__region_writes(g, &g->node[w->node], &w->axes, out, &claim->axis[w->axis0], &written);
     plim__region_reads(g, &g->node[r->node], k, &claim->axis[r->axis0], &need);
     const bool behind = i < writer && (p->n_cut == 0 || w->post);
-    const bool alone = p->n_cut == 0 || w->depth == 0 || inside(&need, &written);
+    const bool alone = p->n_cut == 0 || w->depth == 0 || plim__box_is_inside(&need, &written);
     PLIM_FAIL_IF(!behind || !alone, err, PLIM_E_PLAN, "I9: node %u reads the state '%s' that node %u overwrites", r->node, g->value[g->node[r->node].in[k]].name,
                  w->node);
     return PLIM_OK;
@@ -257,7 +215,7 @@ static plim_status check_state_reader(const plim_plan *plan, const plim__pass *p
 
 /* I9: a state is overwritten when nobody needs it any more: inside one pass, by a node that runs after its readers and, where the loops turn on, overwrites
  * no other part than they read in the same trip. */
-static plim_status check_states_in(const plim_plan *plan, const plim__pass *p, const plim__ranges *claim, plim_error *err)
+plim_status plim__check_tile_states(const plim_plan *plan, const plim__pass *p, const plim__ranges *claim, plim_error *err)
 {
     const plim_graph *g = plan->graph;
     uint32_t *replaces = index_states(plan, err), *writer = plim__new(&plan->alloc, g->n_values, sizeof *writer, err); /* of a state, by its value */
@@ -359,27 +317,6 @@ static plim_status check_foreign(const plim_plan *plan, const plim__pass *p, pli
     return status;
 }
 
-/* The first, a middle and the last tile of the pass; where nothing is cut there is one. */
-static plim_status check_tiles(const plim_plan *plan, const plim__pass *p, plim_error *err)
-{
-    plim__ranges claim = {plim__new(&plan->alloc, p->n_axes, sizeof *claim.axis, err), plim__new(&plan->alloc, p->n_values, sizeof *claim.region, err)};
-    plim_status status = claim.axis && claim.region ? PLIM_OK : PLIM_E_NOMEM;
-    for (int which = 0; which < (p->n_cut ? 3 : 1) && status == PLIM_OK; which++) {
-        plim__range loop[PLIM__MAX_LOOPS];
-        for (uint32_t l = 0; l < p->n_loops; l++) {
-            const int64_t trips = plim__loop_trips(&p->loop[l]), i = which == 0 ? 0 : which == 1 ? trips / 2 : trips - 1;
-            loop[l].lo = i * p->loop[l].tile;
-            loop[l].hi = loop[l].lo + p->loop[l].tile < p->loop[l].extent ? loop[l].lo + p->loop[l].tile : p->loop[l].extent;
-        }
-        plim__pass_regions(plan->graph, p, loop, &claim);
-        status = check_regions(plan, p, &claim, err);
-        if (status == PLIM_OK) status = check_states_in(plan, p, &claim, err);
-    }
-    plim__free(&plan->alloc, claim.axis);
-    plim__free(&plan->alloc, claim.region);
-    return status;
-}
-
 /* I8: every output of the program is made and goes where it was asked to go; so does what takes the place of a state. */
 static plim_status check_outputs(const plim_plan *plan, plim_error *err)
 {
@@ -416,7 +353,7 @@ plim_status plim__plan_check(const plim_plan *plan, plim_error *err)
         PLIM_TRY(check_lifetimes(plan, p, err));
         PLIM_TRY(check_partition(p, err));
         PLIM_TRY(check_foreign(plan, p, err));
-        PLIM_TRY(check_tiles(plan, p, err));
+        PLIM_TRY(plim__check_boxes(plan, p, err));
     }
     PLIM_TRY(check_states_after(plan, err));
     PLIM_TRY(check_spills(plan, err));

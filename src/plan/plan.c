@@ -252,12 +252,10 @@ static plim_status fill_plan(plim_plan *plan, plim_error *err)
     PLIM_TRY(find_plan(plan, arena_max, tmpfs, &found, err));
     if (!found) return refuse(plan, err);
 
-    const uint64_t needed = budget_for(plan, plan->arena_bytes, tmpfs);
     set_extras(plan);
     plan->facts.arena_bytes = plan->arena_bytes;
     plan->facts.planned_peak_bytes = plan->facts.baseline_bytes + plan->facts.extras_bytes + plan->arena_bytes;
-    plan->facts.reserve_bytes = plim__max((int64_t)(needed - plan->facts.planned_peak_bytes), 0);
-    PLIM_TRY(plim__plan_check(plan, err));
+    plan->facts.reserve_bytes = budget_for(plan, plan->arena_bytes, tmpfs) - plan->facts.planned_peak_bytes;
     return plim__plan_explain(plan, err);
 }
 
@@ -277,16 +275,19 @@ static plim_status index_graph(plim_plan *plan, plim_error *err)
     plan->is_output = plim__new(a, g->n_values, sizeof *plan->is_output, err);
     plan->is_state = plim__new(a, g->n_values, sizeof *plan->is_state, err);
     plan->replaces = plim__new(a, g->n_values, sizeof *plan->replaces, err);
+    plan->state_of = plim__new(a, g->n_values, sizeof *plan->state_of, err);
     if (!plan->home || !plan->use0 || !plan->use || !plan->held || !plan->state_file || !plan->write_file || !plan->is_output || !plan->is_state ||
-        !plan->replaces)
+        !plan->replaces || !plan->state_of)
         return PLIM_E_NOMEM;
     PLIM_TRY(plim__grow(a, (void **)&plan->slot, &plan->cap_slots, g->n_sources, sizeof *plan->slot, err)); /* for what is held */
     memset(plan->write_file, 0xff, g->n_values * sizeof *plan->write_file);
     memset(plan->replaces, 0xff, g->n_values * sizeof *plan->replaces);
+    memset(plan->state_of, 0xff, g->n_values * sizeof *plan->state_of);
     for (uint32_t i = 0; i < g->n_outputs; i++) plan->is_output[g->output[i].value] = true;
     for (uint32_t i = 0; i < g->n_states; i++) {
         plan->is_output[g->state[i].out] = true;
         plan->is_state[g->state[i].in] = plan->is_state[g->state[i].out] = true;
+        plan->state_of[g->state[i].in] = i;
     }
     /* counted one place too far to the right, so that filling in moves each to where it belongs */
     for (uint32_t i = 0; i < g->n_nodes; i++)
@@ -357,6 +358,7 @@ void plim__plan_drop(plim_plan *plan)
     plim__free(&a, plan->is_output);
     plim__free(&a, plan->is_state);
     plim__free(&a, plan->replaces);
+    plim__free(&a, plan->state_of);
     plim__free(&a, plan);
 }
 

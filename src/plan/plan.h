@@ -203,6 +203,7 @@ struct plim_plan {
     bool *is_output;       /* per value: an output of the program, or what takes the place of a state */
     bool *is_state;        /* per value: carried from run to run, or what takes its place */
     uint32_t *replaces;    /* per value: the state (index in the graph) whose place it takes, or PLIM__NONE */
+    uint32_t *state_of;    /* per value: the state (index in the graph) that it is, before the run; or PLIM__NONE */
     plim__io_config io;
     uint64_t io_bytes;    /* at the start of the arena */
     uint64_t arena_bytes;

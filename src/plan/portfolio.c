@@ -54,7 +54,9 @@ struct plim__portfolio {
     level level[2 + PARTS]; /* what must be held; where that is not all of it, all that may be, and parts of that */
     uint32_t n_levels;
     level *at;         /* the one that recipes are made at now */
-    uint64_t floor;    /* arena */
+    uint64_t floor;    /* the least need of a plan */
+    uint64_t tables;   /* bytes of tables that the budget has counted already: those of the program run uncut */
+    plim_error rejected; /* why the verifier rejected the first of the plans that it did */
     recipe *recipe; uint32_t n_recipes, cap_recipes;
     uint32_t rings; int io; /* of the passes with loops that are being noted */
     uint64_t arena_max;
@@ -79,6 +81,25 @@ static plim_status add_recipe(plim__portfolio *f, recipe r)
     r.number = f->n_recipes;
     r.level = level_number(f);
     f->recipe[f->n_recipes++] = r;
+    return PLIM_OK;
+}
+
+/* Bytes that the plan needs: its arena, and its tables where they are larger than what was counted. */
+static uint64_t need_of(const plim__portfolio *f)
+{
+    const uint64_t tables = plim__plan_tables(f->plan);
+    return f->plan->arena_bytes + (tables > f->tables ? plim__round_up(tables - f->tables, PLIM__IO_ALIGN) : 0);
+}
+
+/* A plan that the verifier rejects is not taken, and counted: it is a defect of the planner, and there are other recipes. */
+static plim_status verify(plim__portfolio *f, bool *good)
+{
+    plim_error err = {0};
+    const plim_status status = plim__plan_check(f->plan, &err);
+    *good = status == PLIM_OK;
+    if (status == PLIM_OK) return PLIM_OK;
+    if (status != PLIM_E_PLAN) return plim__fail(f->err, status, "%s", err.message);
+    if (f->plan->facts.rejected_plans++ == 0) f->rejected = err;
     return PLIM_OK;
 }
 
@@ -238,9 +259,11 @@ static plim_status add_passes(plim__portfolio *f)
         recipe r = {.kind = PASSES, .limit = plim__round_down(limit, PLIM__IO_ALIGN)};
         PLIM_TRY(plim__search_passes(&f->s, r.limit, &fits));
         if (!fits) break;
-        r.least = f->plan->arena_bytes;
+        bool good;
+        r.least = need_of(f);
         r.seconds = plan_seconds(f->plan);
-        PLIM_TRY(add_recipe(f, r));
+        PLIM_TRY(verify(f, &good));
+        if (good) PLIM_TRY(add_recipe(f, r));
         limit = (uint64_t)((double)(r.least < r.limit ? r.least : r.limit) / PASSES_STEP);
     }
     return PLIM_OK;
@@ -253,8 +276,9 @@ static plim_status add_smallest(plim__portfolio *f, recipe r)
     bool made;
     r.level = level_number(f);
     PLIM_TRY(make(f, &r, &made));
+    if (made) PLIM_TRY(verify(f, &made));
     if (!made) return PLIM_OK;
-    r.least = f->plan->arena_bytes;
+    r.least = need_of(f);
     r.seconds = plan_seconds(f->plan);
     if (r.least < f->floor) f->floor = r.least;
     return add_recipe(f, r);
@@ -276,9 +300,10 @@ static plim_status find_floor(plim__portfolio *f)
         bool made = true;
         if (r->kind == KEPT) continue; /* the least of them is known */
         if (r->kind == ONE_PASS) PLIM_TRY(make(f, r, &made));
+        if (r->kind == ONE_PASS && made) PLIM_TRY(verify(f, &made));
         tried += r->kind == ONE_PASS;
-        const uint64_t arena = r->kind == ONE_PASS ? f->plan->arena_bytes : r->least;
-        if (made && arena < f->floor) f->floor = arena;
+        const uint64_t need = r->kind == ONE_PASS ? need_of(f) : r->least;
+        if (made && need < f->floor) f->floor = need;
     }
     return PLIM_OK;
 }
@@ -302,19 +327,26 @@ plim_status plim__portfolio_floor(plim__portfolio *f, uint64_t *arena)
         PLIM_TRY(add_passes(f));
     }
     if (f->plan->thorough) PLIM_TRY(find_floor(f));
-    PLIM_FAIL_IF(f->floor == UINT64_MAX, f->err, PLIM_E_PLAN, "internal: no plan was found, whatever its size");
+    PLIM_FAIL_IF(f->floor == UINT64_MAX, f->err, PLIM_E_PLAN, "internal: no plan was found, whatever its size%s%s", f->rejected.message[0] ? ": " : "",
+                 f->rejected.message);
     *arena = f->floor;
     return PLIM_OK;
 }
 
-/* One search inside the arena; only where it finds nothing, what is smallest. */
+/* Searches inside the arena; where that finds nothing, or nothing that holds, inside half of it and so on; at last what is smallest. */
 static plim_status plan_quickly(plim__portfolio *f, bool *fits)
 {
-    PLIM_TRY(plim__search_passes(&f->s, f->arena_max, fits));
+    for (uint64_t limit = f->arena_max; limit >= f->floor && !*fits; limit /= 2) {
+        bool found = false;
+        PLIM_TRY(plim__search_passes(&f->s, limit, &found));
+        if (!found) break;
+        if (need_of(f) <= f->arena_max) PLIM_TRY(verify(f, fits));
+    }
     for (uint32_t i = 0; i < f->n_recipes && !*fits; i++) {
         if (f->recipe[i].least != f->floor) continue;
         PLIM_TRY(make(f, &f->recipe[i], fits));
-        *fits = *fits && f->plan->arena_bytes <= f->arena_max;
+        *fits = *fits && need_of(f) <= f->arena_max;
+        if (*fits) PLIM_TRY(verify(f, fits));
     }
     return PLIM_OK;
 }
@@ -330,12 +362,16 @@ static plim_status make_best(plim__portfolio *f, bool *fits)
         if (r->least > f->arena_max) continue;
         PLIM_TRY(make(f, r, &made));
         last = r;
-        if (!made || f->plan->arena_bytes > f->arena_max || plan_seconds(f->plan) >= least) continue;
+        if (!made || need_of(f) > f->arena_max || plan_seconds(f->plan) >= least) continue;
+        PLIM_TRY(verify(f, &made));
+        if (!made) continue;
         least = plan_seconds(f->plan);
         best = r;
     }
     *fits = best;
-    return best && best != last ? make(f, best, fits) : PLIM_OK;
+    if (!best || best == last) return PLIM_OK;
+    PLIM_TRY(make(f, best, fits));
+    return plim__plan_check(f->plan, f->err);
 }
 
 /* The order with the least peak, or one that runs early whatever frees more than it makes: updates of parameters, behind each other at the end, add
@@ -414,6 +450,7 @@ plim_status plim__portfolio_new(plim__portfolio **out, plim_plan *plan, plim_err
     *out = NULL;
     if (!f) return PLIM_E_NOMEM;
     f->plan = plan;
+    f->tables = plim__plan_tables(plan);
     f->err = err;
     plim_status status = plim__search_new(&f->s, plan, err);
     if (status == PLIM_OK) {
