@@ -24,7 +24,8 @@
 #define EXTRAS_MODEL (5u << 19)       /* the same for models: more kernels, and buffers through which parameters are loaded */
 #define EXTRAS_PER_THREAD (48u << 10) /* of a thread's stack, and what the C library keeps for it */
 #define RESERVE_FIXED (2u << 20)
-#define FLOOR_SLACK (512u << 10) /* the baseline differs a little from one start of the process to the next */
+#define FLOOR_SLACK (512u << 10) /* the baseline differs a little from one start of the process to the next; for models, whose plans are asked for by several
+                                  * commands, twice that */
 
 void plim__plan_io(plim_plan *plan, int level)
 {
@@ -46,12 +47,15 @@ static plim_status add_file(plim_plan *plan, const plim__file *f, plim_error *er
     return PLIM_OK;
 }
 
+/* The folder of the file of our own. */
+static const char *own_folder(const plim_plan *plan) { return plan->set.spill_dir ? plan->set.spill_dir : "."; }
+
 /* An input that is kept in the file of our own. */
 static void own_file(plim_plan *plan, uint32_t i)
 {
     plim__file *f = &plan->file[i];
     f->kind = PLIM__FILE_STATE;
-    f->path = plan->set.spill_dir ? plan->set.spill_dir : ".";
+    f->path = own_folder(plan);
     f->bytes = plan->graph->value[f->value].bytes;
     plim__file_take_room(plan, f);
 }
@@ -108,28 +112,39 @@ static plim_status add_states(plim_plan *plan, plim_error *err)
     return PLIM_OK;
 }
 
+/* Does the folder lie on a file system that lives in memory? One that cannot be opened is the run's to complain of. */
+static bool is_in_memory(const plim_plan *plan, const char *dir)
+{
+    plim__stat st = {0};
+    const int fd = plan->os->open(plan->os->self, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    if (fd < 0) return false;
+    const bool in_memory = plan->os->stat(plan->os->self, fd, &st) == 0 && st.memory;
+    plan->os->close(plan->os->self, fd);
+    return in_memory;
+}
+
 /* Bytes of outputs on a file system that lives in memory. */
-static uint64_t bytes_on_tmpfs(const plim_plan *plan)
+static uint64_t outputs_in_memory(const plim_plan *plan)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < plan->n_files; i++) {
-        const plim__file_kind kind = plan->file[i].kind;
-        if (kind == PLIM__FILE_INPUT || !plan->file[i].path[0]) continue;            /* not written, or bound to no file yet */
-        if (kind == PLIM__FILE_STATE && !plan->set.spill_dir) continue;              /* where it will be is not known yet */
+        if (plan->file[i].kind != PLIM__FILE_OUTPUT || !plan->file[i].path[0]) continue; /* not written, or bound to no file yet */
         char dir[1024];
         snprintf(dir, sizeof dir, "%s", plan->file[i].path);
         char *slash = strrchr(dir, '/');
-        if (plan->file[i].kind == PLIM__FILE_OUTPUT) {
-            if (slash) slash[slash == dir] = 0;
-            else snprintf(dir, sizeof dir, ".");
-        }
-        const int fd = plan->os->open(plan->os->self, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-        if (fd < 0) continue; /* the run will say what is wrong with it */
-        plim__stat st = {0};
-        if (plan->os->stat(plan->os->self, fd, &st) == 0 && st.memory) bytes += plan->file[i].bytes;
-        plan->os->close(plan->os->self, fd);
+        if (slash) slash[slash == dir] = 0;
+        else snprintf(dir, sizeof dir, ".");
+        if (is_in_memory(plan, dir)) bytes += plan->file[i].bytes;
     }
     return bytes;
+}
+
+/* Bytes of the file of our own, where it takes memory and something lies in it. */
+static uint64_t own_in_memory(const plim_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->n_files && plan->own_is_memory; i++)
+        if (plim__file_is_ours(plan->file[i].kind) && !plan->held[plan->file[i].value]) return plan->own_bytes;
+    return 0;
 }
 
 /* ------------------------------------------------------------------------------------------------- budget */
@@ -196,17 +211,26 @@ static plim_status find_budget(plim_plan *plan, plim_error *err)
     return PLIM_OK;
 }
 
-/* Budget that an arena of this size needs. */
-static uint64_t budget_for(const plim_plan *plan, uint64_t arena, uint64_t tmpfs)
+uint64_t plim__plan_budget(const plim_plan *plan, uint64_t need)
 {
-    return plan->facts.baseline_bytes + plan->facts.extras_bytes + arena + RESERVE_FIXED + arena / 256 + tmpfs;
+    return plan->facts.baseline_bytes + plan->facts.extras_bytes + plan->beside + need + RESERVE_FIXED + need / 256 + plan->tmpfs;
 }
 
-/* The largest arena inside the budget. */
-static uint64_t arena_for(const plim_plan *plan, uint64_t budget, uint64_t tmpfs)
+uint64_t plim__plan_room(const plim_plan *plan, uint64_t budget)
 {
-    const uint64_t rest = budget_for(plan, 0, tmpfs);
+    const uint64_t rest = plim__plan_budget(plan, 0);
     return budget <= rest ? 0 : plim__round_down((budget - rest) / 257 * 256, PLIM__IO_ALIGN);
+}
+
+uint64_t plim__plan_printed_floor(const plim_plan *plan, uint64_t budget)
+{
+    return plim__round_up(budget + (plan->thorough ? 2 : 1) * FLOOR_SLACK, PLIM__IO_ALIGN);
+}
+
+uint64_t plim__plan_need(const plim_plan *plan)
+{
+    const uint64_t tables = plim__plan_tables(plan);
+    return plan->arena_bytes + own_in_memory(plan) + (tables > plan->uncut_tables ? plim__round_up(tables - plan->uncut_tables, PLIM__IO_ALIGN) : 0);
 }
 
 static plim_status refuse(plim_plan *plan, plim_error *err)
@@ -221,42 +245,48 @@ static plim_status refuse(plim_plan *plan, plim_error *err)
     return plim__fail(err, PLIM_E_BUDGET, "does not fit: the smallest budget that works is %s, the budget is %s", need, have);
 }
 
-static plim_status find_plan(plim_plan *plan, uint64_t arena_max, uint64_t tmpfs, bool *found, plim_error *err)
-{
-    plim__portfolio *portfolio;
-    uint64_t floor;
-    *found = false;
-    PLIM_TRY(plim__portfolio_new(&portfolio, plan, err));
-    plim_status status = plim__portfolio_floor(portfolio, &floor);
-    if (status == PLIM_OK) {
-        const bool inside = floor <= arena_max;
-        plan->facts.floor_bytes = plim__round_up(budget_for(plan, floor, tmpfs) + FLOOR_SLACK, PLIM__IO_ALIGN);
-        if (inside || plan->set.plan_anyway) status = plim__portfolio_plan(portfolio, inside ? arena_max : floor + FLOOR_SLACK, found);
-        plan->facts.fits = inside && *found;
-    }
-    plim__portfolio_free(&portfolio);
-    return status;
-}
-
-static plim_status fill_plan(plim_plan *plan, plim_error *err)
+static plim_status begin(plim_plan *plan, plim_error *err)
 {
     PLIM_TRY(add_inputs(plan, err));
     PLIM_TRY(add_outputs(plan, err));
     PLIM_TRY(add_states(plan, err));
     PLIM_TRY(measure_baseline(plan, err));
     PLIM_TRY(find_budget(plan, err));
+    plan->tmpfs = outputs_in_memory(plan);
+    plan->own_is_memory = is_in_memory(plan, own_folder(plan));
+    plan->uncut_tables = plim__plan_tables(plan);
+    PLIM_TRY(plim__portfolio_new(&plan->portfolio, plan, err));
+    PLIM_TRY(plim__portfolio_floor(plan->portfolio, &plan->floor_need));
+    plan->facts.floor_bytes = plim__plan_printed_floor(plan, plim__plan_budget(plan, plan->floor_need));
+    return PLIM_OK;
+}
 
-    const uint64_t tmpfs = bytes_on_tmpfs(plan);
-    const uint64_t arena_max = arena_for(plan, plan->facts.budget_bytes, tmpfs);
-    bool found;
-    PLIM_TRY(find_plan(plan, arena_max, tmpfs, &found, err));
-    if (!found) return refuse(plan, err);
+plim_status plim__plan_make(plim_plan *plan, uint64_t most, bool *fits, plim_error *err)
+{
+    return plim__portfolio_plan(plan->portfolio, most, fits, err);
+}
 
+plim_status plim__plan_end(plim_plan *plan, plim_error *err)
+{
+    plim__portfolio_free(&plan->portfolio);
     set_extras(plan);
+    plan->facts.extras_bytes += plan->beside;
     plan->facts.arena_bytes = plan->arena_bytes;
     plan->facts.planned_peak_bytes = plan->facts.baseline_bytes + plan->facts.extras_bytes + plan->arena_bytes;
-    plan->facts.reserve_bytes = budget_for(plan, plan->arena_bytes, tmpfs) - plan->facts.planned_peak_bytes;
+    plan->facts.reserve_bytes = RESERVE_FIXED + plan->arena_bytes / 256 + plan->tmpfs + own_in_memory(plan);
     return plim__plan_explain(plan, err);
+}
+
+/* The plan for its budget; with plan_anyway and no such plan, one for the floor, with what an arena there may vary by. */
+static plim_status make_and_end(plim_plan *plan, plim_error *err)
+{
+    const uint64_t room = plim__plan_room(plan, plan->facts.budget_bytes);
+    const bool inside = plan->floor_need <= room;
+    bool found = false;
+    if (inside || plan->set.plan_anyway) PLIM_TRY(plim__plan_make(plan, inside ? room : plan->floor_need + FLOOR_SLACK, &found, err));
+    if (!found) return refuse(plan, err);
+    plan->facts.fits = inside;
+    return plim__plan_end(plan, err);
 }
 
 /* What is asked of the graph again and again. */
@@ -298,8 +328,8 @@ static plim_status index_graph(plim_plan *plan, plim_error *err)
     return plim__nests_new(&plan->nest, g, a, err);
 }
 
-static plim_status new_plan(plim_plan **out, const plim_graph *g, const plim_settings *set, const plim__os *os, const plim__preference *prefer,
-                            bool thorough, plim_error *err)
+static plim_status open_plan(plim_plan **out, const plim_graph *g, const plim_settings *set, const plim__os *os, const plim__preference *prefer,
+                             bool thorough, plim_error *err)
 {
     const plim__alloc a = plim__alloc_from(set);
     *out = NULL;
@@ -311,12 +341,29 @@ static plim_status new_plan(plim_plan **out, const plim_graph *g, const plim_set
     plan->os = os;
     plan->prefer = prefer;
     plan->thorough = thorough;
-    const uint64_t start = os->clock_ns(os->self);
     plan->threads = set->threads ? set->threads : plim__cpu_count(os);
     const uint32_t cpus = plim__cpu_count(os);
     plan->pool_threads = plan->threads < cpus ? plan->threads : cpus;
     plim_status status = index_graph(plan, err);
-    if (status == PLIM_OK) status = fill_plan(plan, err);
+    if (status == PLIM_OK) status = begin(plan, err);
+    if (status == PLIM_OK) *out = plan;
+    else plim__plan_drop(plan);
+    return status;
+}
+
+plim_status plim__plan_begin(plim_plan **out, const plim_graph *g, const plim_settings *set, const plim__os *os, plim_error *err)
+{
+    return open_plan(out, g, set, os, NULL, true, err);
+}
+
+static plim_status new_plan(plim_plan **out, const plim_graph *g, const plim_settings *set, const plim__os *os, const plim__preference *prefer,
+                            bool thorough, plim_error *err)
+{
+    const uint64_t start = os->clock_ns(os->self);
+    plim_plan *plan;
+    *out = NULL;
+    PLIM_TRY(open_plan(&plan, g, set, os, prefer, thorough, err));
+    const plim_status status = make_and_end(plan, err);
     plan->facts.plan_seconds = (double)(os->clock_ns(os->self) - start) * 1e-9;
     plan->prefer = NULL;
     if (status == PLIM_OK) *out = plan;
@@ -344,6 +391,7 @@ plim_status plim__plan_new_by(plim_plan **out, const plim_graph *g, const plim_s
 void plim__plan_drop(plim_plan *plan)
 {
     const plim__alloc a = plan->alloc;
+    if (plan->portfolio) plim__portfolio_free(&plan->portfolio);
     for (uint32_t i = 0; i < plan->n_passes; i++) plim__pass_free(&a, &plan->pass[i]);
     plim__free(&a, plan->pass);
     plim__free(&a, plan->slot);

@@ -211,6 +211,13 @@ struct plim_plan {
     uint32_t n_steps;     /* length of the time line */
     plim_facts facts;
     struct plim__run *run; /* the last run: its arena holds the results that were kept in memory */
+    /* while it is being planned */
+    struct plim__portfolio *portfolio;
+    uint64_t uncut_tables; /* bytes of tables of the program run uncut: what the extras count */
+    uint64_t beside;       /* bytes of the budget that something else in the process needs */
+    uint64_t tmpfs;        /* bytes of outputs on a file system that lives in memory */
+    bool own_is_memory;    /* so does the file of our own */
+    uint64_t floor_need;   /* the least plim__plan_need that there is a plan for */
 };
 
 /** Does the slot hold an input from run to run? */
@@ -248,7 +255,25 @@ plim_status plim__plan_new_thorough(plim_plan **out, const plim_graph *g, const 
 /** As plim__plan_new, by another preference (NULL: the fastest) and over every set of loops. */
 plim_status plim__plan_new_by(plim_plan **out, const plim_graph *g, const plim_settings *set, const plim__os *os,
                               const plim__preference *prefer, plim_error *err);
-/** Bytes of the plan's tables and the runner's, as they are counted among the extras: for who has several plans at once. */
+
+/* Planning step by step, for programs that share one budget: begin; make, as often as one likes; end. plim__plan_new is these three. */
+
+/** Measures the baseline and finds all recipes and the smallest plan: floor_need. Thorough. */
+plim_status plim__plan_begin(plim_plan **out, const plim_graph *g, const plim_settings *set, const plim__os *os, plim_error *err);
+/** Makes the best plan whose need is at most `most`. `*fits` is true from floor_need on. */
+plim_status plim__plan_make(plim_plan *plan, uint64_t most, bool *fits, plim_error *err);
+/** States the facts of the plan that was made last, for its budget, and frees what planning needed. */
+plim_status plim__plan_end(plim_plan *plan, plim_error *err);
+/** Bytes that the plan needs: its arena, its tables where they are larger than uncut_tables, the file of our own where that takes memory. */
+uint64_t plim__plan_need(const plim_plan *plan);
+/** The budget for a plan with this need. */
+uint64_t plim__plan_budget(const plim_plan *plan, uint64_t need);
+/** The largest need inside a budget. */
+uint64_t plim__plan_room(const plim_plan *plan, uint64_t budget);
+/** What a floor is printed with on top: another start of the process may have a slightly larger baseline. */
+uint64_t plim__plan_printed_floor(const plim_plan *plan, uint64_t budget);
+
+/** Bytes of the plan's tables and the runner's, as they are counted among the extras: for callers that hold several plans. */
 uint64_t plim__plan_tables(const plim_plan *plan);
 void plim__plan_drop(plim_plan *plan);
 plim_status plim__plan_check(const plim_plan *plan, plim_error *err); /* check.c */

@@ -55,11 +55,10 @@ struct plim__portfolio {
     uint32_t n_levels;
     level *at;         /* the one that recipes are made at now */
     uint64_t floor;    /* the least need of a plan */
-    uint64_t tables;   /* bytes of tables that the budget has counted already: those of the program run uncut */
     plim_error rejected; /* why the verifier rejected the first of the plans that it did */
     recipe *recipe; uint32_t n_recipes, cap_recipes;
     uint32_t rings; int io; /* of the passes with loops that are being noted */
-    uint64_t arena_max;
+    uint64_t most;     /* need of the plan that is looked for */
     plim_error *err;
 };
 
@@ -82,13 +81,6 @@ static plim_status add_recipe(plim__portfolio *f, recipe r)
     r.level = level_number(f);
     f->recipe[f->n_recipes++] = r;
     return PLIM_OK;
-}
-
-/* Bytes that the plan needs: its arena, and its tables where they are larger than what was counted. */
-static uint64_t need_of(const plim__portfolio *f)
-{
-    const uint64_t tables = plim__plan_tables(f->plan);
-    return f->plan->arena_bytes + (tables > f->tables ? plim__round_up(tables - f->tables, PLIM__IO_ALIGN) : 0);
 }
 
 /* A plan that the verifier rejects is not taken, and counted: it is a defect of the planner, and there are other recipes. */
@@ -260,7 +252,7 @@ static plim_status add_passes(plim__portfolio *f)
         PLIM_TRY(plim__search_passes(&f->s, r.limit, &fits));
         if (!fits) break;
         bool good;
-        r.least = need_of(f);
+        r.least = plim__plan_need(f->plan);
         r.seconds = plan_seconds(f->plan);
         PLIM_TRY(verify(f, &good));
         if (good) PLIM_TRY(add_recipe(f, r));
@@ -278,7 +270,7 @@ static plim_status add_smallest(plim__portfolio *f, recipe r)
     PLIM_TRY(make(f, &r, &made));
     if (made) PLIM_TRY(verify(f, &made));
     if (!made) return PLIM_OK;
-    r.least = need_of(f);
+    r.least = plim__plan_need(f->plan);
     r.seconds = plan_seconds(f->plan);
     if (r.least < f->floor) f->floor = r.least;
     return add_recipe(f, r);
@@ -302,13 +294,13 @@ static plim_status find_floor(plim__portfolio *f)
         if (r->kind == ONE_PASS) PLIM_TRY(make(f, r, &made));
         if (r->kind == ONE_PASS && made) PLIM_TRY(verify(f, &made));
         tried += r->kind == ONE_PASS;
-        const uint64_t need = r->kind == ONE_PASS ? need_of(f) : r->least;
+        const uint64_t need = r->kind == ONE_PASS ? plim__plan_need(f->plan) : r->least;
         if (made && need < f->floor) f->floor = need;
     }
     return PLIM_OK;
 }
 
-plim_status plim__portfolio_floor(plim__portfolio *f, uint64_t *arena)
+plim_status plim__portfolio_floor(plim__portfolio *f, uint64_t *need)
 {
     f->floor = UINT64_MAX;
     f->n_recipes = 0;
@@ -329,23 +321,23 @@ plim_status plim__portfolio_floor(plim__portfolio *f, uint64_t *arena)
     if (f->plan->thorough) PLIM_TRY(find_floor(f));
     PLIM_FAIL_IF(f->floor == UINT64_MAX, f->err, PLIM_E_PLAN, "internal: no plan was found, whatever its size%s%s", f->rejected.message[0] ? ": " : "",
                  f->rejected.message);
-    *arena = f->floor;
+    *need = f->floor;
     return PLIM_OK;
 }
 
 /* Searches inside the arena; where that finds nothing, or nothing that holds, inside half of it and so on; at last what is smallest. */
 static plim_status plan_quickly(plim__portfolio *f, bool *fits)
 {
-    for (uint64_t limit = f->arena_max; limit >= f->floor && !*fits; limit /= 2) {
+    for (uint64_t limit = f->most; limit >= f->floor && !*fits; limit /= 2) {
         bool found = false;
         PLIM_TRY(plim__search_passes(&f->s, limit, &found));
         if (!found) break;
-        if (need_of(f) <= f->arena_max) PLIM_TRY(verify(f, fits));
+        if (plim__plan_need(f->plan) <= f->most) PLIM_TRY(verify(f, fits));
     }
     for (uint32_t i = 0; i < f->n_recipes && !*fits; i++) {
         if (f->recipe[i].least != f->floor) continue;
         PLIM_TRY(make(f, &f->recipe[i], fits));
-        *fits = *fits && need_of(f) <= f->arena_max;
+        *fits = *fits && plim__plan_need(f->plan) <= f->most;
         if (*fits) PLIM_TRY(verify(f, fits));
     }
     return PLIM_OK;
@@ -359,10 +351,10 @@ static plim_status make_best(plim__portfolio *f, bool *fits)
     double least = INFINITY;
     for (const recipe *r = f->recipe; r < f->recipe + f->n_recipes && r->seconds < least; r++) {
         bool made;
-        if (r->least > f->arena_max) continue;
+        if (r->least > f->most) continue;
         PLIM_TRY(make(f, r, &made));
         last = r;
-        if (!made || need_of(f) > f->arena_max || plan_seconds(f->plan) >= least) continue;
+        if (!made || plim__plan_need(f->plan) > f->most || plan_seconds(f->plan) >= least) continue;
         PLIM_TRY(verify(f, &made));
         if (!made) continue;
         least = plan_seconds(f->plan);
@@ -422,10 +414,11 @@ static void free_level(const plim__portfolio *f, level *l)
     plim__free(a, l->order);
 }
 
-plim_status plim__portfolio_plan(plim__portfolio *f, uint64_t arena_max, bool *fits)
+plim_status plim__portfolio_plan(plim__portfolio *f, uint64_t most, bool *fits, plim_error *err)
 {
     *fits = false;
-    f->arena_max = arena_max;
+    f->most = most;
+    f->err = f->s.err = err;
     if (!f->plan->thorough) return plan_quickly(f, fits);
     qsort(f->recipe, f->n_recipes, sizeof *f->recipe, faster);
     return make_best(f, fits);
@@ -450,7 +443,6 @@ plim_status plim__portfolio_new(plim__portfolio **out, plim_plan *plan, plim_err
     *out = NULL;
     if (!f) return PLIM_E_NOMEM;
     f->plan = plan;
-    f->tables = plim__plan_tables(plan);
     f->err = err;
     plim_status status = plim__search_new(&f->s, plan, err);
     if (status == PLIM_OK) {

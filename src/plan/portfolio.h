@@ -15,9 +15,9 @@ typedef struct plim__portfolio plim__portfolio;
 
 plim_status plim__portfolio_new(plim__portfolio **out, plim_plan *plan, plim_error *err);
 void plim__portfolio_free(plim__portfolio **portfolio);
-/** The smallest arena with a plan. First of all. */
-plim_status plim__portfolio_floor(plim__portfolio *f, uint64_t *arena);
-/** Makes the plan with the best recipe for an arena of at most `arena_max` bytes. `*fits` is always true from the floor on. */
-plim_status plim__portfolio_plan(plim__portfolio *f, uint64_t arena_max, bool *fits);
+/** The least plim__plan_need of all recipes. First of all. */
+plim_status plim__portfolio_floor(plim__portfolio *f, uint64_t *need);
+/** Makes the plan with the best recipe whose need is at most `most` bytes. `*fits` is always true from the floor on. May be called again. */
+plim_status plim__portfolio_plan(plim__portfolio *f, uint64_t most, bool *fits, plim_error *err);
 
 #endif

@@ -79,7 +79,7 @@ static plim_status read_entry(void *ctx, uint32_t index, uint64_t offset, void *
 
 /* ------------------------------------------------------------------------------------------------------ metadata */
 
-enum { FACTS = 10 };
+enum { FACTS = 8 };
 
 typedef struct fact {
     const char *key;
@@ -97,10 +97,8 @@ static void facts_of(const plim_trainer *t, fact f[FACTS])
         {"plimsoll.samples", t->order.n, true},
         {"plimsoll.in_order", t->order.in_order, true},
         {"plimsoll.memory", plan->budget_bytes, false},
-        {"plimsoll.budget", t->planned_in, false},
         {"plimsoll.baseline", plan->baseline_bytes, false},
         {"plimsoll.threads", t->plan->threads, false},
-        {"plimsoll.validation_baseline", t->validation.baseline, false},
     };
     memcpy(f, all, sizeof all);
 }
@@ -191,10 +189,10 @@ static plim_status load_list(plim_trainer *t, const list *l, const plim__safeten
 }
 
 /* Plans follow from budget, baseline and threads, and the bits of a sum from the plan. */
-plim_status plim__checkpoint_settings(plim_settings *set, plim__planned_before *before, const char *path, plim_error *err)
+plim_status plim__checkpoint_settings(plim_settings *set, const char *path, plim_error *err)
 {
-    static const char *const key[] = {"plimsoll.memory", "plimsoll.budget", "plimsoll.baseline", "plimsoll.threads", "plimsoll.validation_baseline"};
-    enum { MEMORY, BUDGET, BASELINE, THREADS, VALIDATION, KEYS };
+    static const char *const key[] = {"plimsoll.memory", "plimsoll.baseline", "plimsoll.threads"};
+    enum { MEMORY, BASELINE, THREADS, KEYS };
     plim__safetensors f;
     uint64_t was[KEYS];
     PLIM_TRY(plim__safetensors_open(&f, &plim__os_linux, path, plim__alloc_from(set), err));
@@ -205,7 +203,6 @@ plim_status plim__checkpoint_settings(plim_settings *set, plim__planned_before *
     if (!set->memory) set->memory = was[MEMORY];
     if (!set->baseline) set->baseline = was[BASELINE];
     if (!set->threads && was[THREADS] <= UINT32_MAX) set->threads = (uint32_t)was[THREADS];
-    if (set->memory == was[MEMORY]) *before = (plim__planned_before){.memory = was[BUDGET], .validation_baseline = was[VALIDATION]};
     return PLIM_OK;
 }
 

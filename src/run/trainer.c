@@ -69,8 +69,7 @@ static plim_status use_fill(plim_trainer *t, const char *path, const plim_train_
     return PLIM_OK;
 }
 
-static plim_status build(plim_trainer *t, const char *path, const plim_train_options *how, const plim_settings *set,
-                         const plim__planned_before *before, plim_error *err)
+static plim_status build(plim_trainer *t, const char *path, const plim_train_options *how, const plim_settings *set, plim_error *err)
 {
     plim__optimizer optimizer;
     PLIM_FAIL_IF(!how->model.optimizer, err, PLIM_E_INVALID, "training needs an optimizer");
@@ -79,7 +78,7 @@ static plim_status build(plim_trainer *t, const char *path, const plim_train_opt
     PLIM_TRY(plim__rate_schedule_parse(&t->schedule, how->schedule, err));
     PLIM_TRY(how->fill ? use_fill(t, path, how, set, err) : use_files(t, path, how, set, err));
     PLIM_TRY(set_length(t, how, err));
-    return plim__trainer_plan(t, path, how, set, before, err);
+    return plim__trainer_plan(t, path, how, set, err);
 }
 
 /* Weights, and zeros for what the optimizer keeps. */
@@ -106,11 +105,10 @@ plim_status plim_trainer_new(plim_trainer **out, const char *model_path, const p
     t->seed = options->seed;
     t->last = (plim_train_facts){.loss = NAN, .accuracy = NAN};
     plim_settings with = set ? *set : plim_settings_default();
-    plim__planned_before before = {0};
     t->model_path = plim__strdup(&a, model_path, err);
     plim_status status = t->model_path ? PLIM_OK : PLIM_E_NOMEM;
-    if (status == PLIM_OK && options->resume) status = plim__checkpoint_settings(&with, &before, options->resume, err);
-    if (status == PLIM_OK) status = build(t, model_path, options, &with, &before, err);
+    if (status == PLIM_OK && options->resume) status = plim__checkpoint_settings(&with, options->resume, err);
+    if (status == PLIM_OK) status = build(t, model_path, options, &with, err);
     if (status == PLIM_OK) status = begin(t, err);
     if (status == PLIM_OK && options->resume) status = plim__trainer_resume(t, options->resume, err);
     if (status == PLIM_OK) *out = t;

@@ -12,23 +12,14 @@ typedef struct plim__validation {
     plim__dataset data; /* the inputs, then the target */
     plim_model *model;  /* NULL: there is none */
     plim_plan *plan;    /* open while it runs only */
-    uint64_t baseline;  /* of its plan: everything else that is in memory while it runs */
-    uint64_t beside;    /* bytes that it takes in the process beside the arena, whether it runs or not */
     uint64_t at;        /* where its arena begins in the one that both share */
 } plim__validation;
-
-/** What a checkpoint says of the plans that it was made with. Zeros: nothing. */
-typedef struct plim__planned_before {
-    uint64_t memory;              /* of the training's plan */
-    uint64_t validation_baseline; /* of the other one; 0: there was none */
-} plim__planned_before;
 
 struct plim_trainer {
     plim__alloc alloc;
     plim__dataset data; /* the inputs, then the target */
     plim_model *model;
     plim_plan *plan;    /* open */
-    uint64_t planned_in; /* the budget of `plan`: less than what there is where validation needs the rest */
     plim__validation validation;
     void *arena;        /* that training and validation share; NULL: there is no validation */
     uint64_t arena_bytes;
@@ -49,15 +40,18 @@ struct plim_trainer {
 double plim__trainer_number(const plim_plan *plan, uint32_t value);
 
 /* ---- checkpoint.c */
-/** What a checkpoint's plans were made with, where `set` leaves it open, and where `set` asks for the same. */
-plim_status plim__checkpoint_settings(plim_settings *set, plim__planned_before *before, const char *path, plim_error *err);
+/** What a checkpoint's plans were made with, where `set` leaves it open: the same settings give the same plans. */
+plim_status plim__checkpoint_settings(plim_settings *set, const char *path, plim_error *err);
 /** Loads everything from a checkpoint of this training. */
 plim_status plim__trainer_resume(plim_trainer *t, const char *path, plim_error *err);
 
-/* ---- validation.c */
+/* ---- trainer_plan.c */
 /** Plans the training, and the validation where one is asked for, inside one budget. */
-plim_status plim__trainer_plan(plim_trainer *t, const char *path, const plim_train_options *how, const plim_settings *set,
-                               const plim__planned_before *before, plim_error *err);
+plim_status plim__trainer_plan(plim_trainer *t, const char *path, const plim_train_options *how, const plim_settings *set, plim_error *err);
+
+/* ---- validation.c */
+/** Reads the model as it infers, for the samples that the options name. */
+plim_status plim__validation_read(plim_trainer *t, const char *path, const plim_train_options *how, const plim_settings *set, plim_error *err);
 void plim__validation_free(plim__validation *v, const plim__alloc *a);
 
 #endif

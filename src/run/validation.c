@@ -4,14 +4,7 @@
  * all of them. Its parameters are the training's: they are copied from where that has them each time. Nothing is written to what the training has, so it
  * goes on as if there had been no validation.
  *
- * Both programs share one arena. What training needs from step to step lies at its start; the rest is free between steps:
- *
- *     0                at                                                arena_bytes
- *     | engine | held  | what a step needs                    |               |
- *                      | engine | held | what validation needs            |
- *
- * The training is planned first, as it would be without a validation, so it is cut the same way and its sums have the same bits. Only where the tables
- * of the second program do not fit beside that plan, the training is planned again in what they leave. */
+ * Both programs share one arena: trainer_plan.c. */
 #include "core/size.h"
 #include "run/parameters.h"
 #include "run/run.h"
@@ -20,10 +13,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-#define SLACK (256u << 10)        /* what is resident differs a little from one start of the process to the next */
-#define PER_THREAD (64u << 10)    /* of the engine's threads: there are two engines while validation runs */
-#define MOST_TRIES 4
 
 /* ---------------------------------------------------------------------------------------------------- the program */
 
@@ -37,6 +26,13 @@ static uint32_t place_of(const plim_trainer *t, uint32_t i)
     return PLIM__NONE;
 }
 
+static bool is_state(const plim_graph *g, uint32_t value)
+{
+    for (uint32_t i = 0; i < g->n_states; i++)
+        if (g->state[i].in == value) return true;
+    return false;
+}
+
 /* What training changes is in no file, whatever the model's has. */
 static plim_status take_parameters(plim_trainer *t, plim_error *err)
 {
@@ -45,12 +41,12 @@ static plim_status take_parameters(plim_trainer *t, plim_error *err)
         const uint32_t k = place_of(t, i);
         PLIM_FAIL_IF(k == PLIM__NONE, err, PLIM_E_UNSUPPORTED, "the model has a parameter '%.80s' in inference that it has not in training",
                      v->param[i].name);
-        if (t->plan->is_state[t->model->model->param[k].value]) v->graph->source[v->graph->value[v->param[i].value].source].made = true;
+        if (is_state(t->model->model->graph, t->model->model->param[k].value)) v->graph->source[v->graph->value[v->param[i].value].source].made = true;
     }
     return PLIM_OK;
 }
 
-static plim_status read_program(plim_trainer *t, const char *path, const plim_train_options *how, const plim_settings *set, plim_error *err)
+plim_status plim__validation_read(plim_trainer *t, const char *path, const plim_train_options *how, const plim_settings *set, plim_error *err)
 {
     plim__validation *v = &t->validation;
     PLIM_TRY(plim__dataset_open_pairs(&v->data, &plim__os_linux, how->validate, how->n_validate, &how->validate_target, &t->alloc, err));
@@ -66,150 +62,6 @@ static plim_status read_program(plim_trainer *t, const char *path, const plim_tr
         return plim__fail(err, status, "validation takes its %lld samples as one batch: %.400s", (long long)v->data.samples, why.message);
     PLIM_TRY(plim__dataset_bind_pairs(&v->data, v->model->model, v->model->train.target, false, err));
     return take_parameters(t, err);
-}
-
-/* ---------------------------------------------------------------------------------------------------------- plans */
-
-/* Where the first byte is that no step needs from one to the next. */
-static uint64_t end_of_held(const plim_plan *plan)
-{
-    uint64_t end = plan->io_bytes;
-    for (uint32_t i = 0; i < plan->n_slots && plim__slot_is_held(plan, i); i++) {
-        const uint64_t to = plan->slot[i].offset + plan->slot[i].bytes * plan->slot[i].copies;
-        end = to > end ? to : end;
-    }
-    return plim__round_up(end, PLIM__IO_ALIGN);
-}
-
-static plim_status resident(const plim_trainer *t, uint64_t *bytes, plim_error *err)
-{
-    uint64_t peak;
-    plim__alloc_trim(&t->alloc);
-    return plim__resident_read(bytes, &peak, t->plan->os, err);
-}
-
-/* @param baseline  of the process; 0: as it is now */
-static plim_status plan_training(plim_trainer *t, uint64_t memory, uint64_t baseline, const plim_settings *set, plim_error *err)
-{
-    plim_settings with = *set;
-    if (memory) with.memory = memory;
-    if (baseline) with.baseline = baseline;
-    plim_plan_free(&t->plan);
-    PLIM_TRY(plim_model_plan(&t->plan, t->model, &with, err));
-    t->planned_in = t->plan->facts.budget_bytes;
-    return PLIM_OK;
-}
-
-/* @param before  the baseline of its plan; 0: what follows from the training's */
-static plim_status plan_validation(plim_trainer *t, uint64_t budget, uint64_t before, const plim_settings *set, plim_error *err)
-{
-    plim__validation *v = &t->validation;
-    plim_settings with = *set;
-    plim_plan_free(&v->plan);
-    v->at = end_of_held(t->plan);
-    v->baseline = before ? before : t->plan->facts.baseline_bytes + plim__plan_tables(t->plan) + v->beside + v->at + v->at / 256;
-    with.memory = budget;
-    with.baseline = v->baseline;
-    PLIM_TRY(plim_model_plan(&v->plan, v->model, &with, err));
-    t->arena_bytes = v->at + v->plan->arena_bytes;
-    if (t->arena_bytes < t->plan->arena_bytes) t->arena_bytes = t->plan->arena_bytes;
-    return PLIM_OK;
-}
-
-/* What both need, the larger one's arena included. */
-static uint64_t budget_with(const plim_trainer *t, uint64_t arena)
-{
-    const plim_facts *f = &t->plan->facts;
-    return f->baseline_bytes + f->extras_bytes + t->validation.beside + plim__plan_tables(t->validation.plan) + arena + f->reserve_bytes +
-           (arena - f->arena_bytes) / 256;
-}
-
-static plim_status refuse(uint64_t need, uint64_t have, plim_error *err)
-{
-    char text[2][32];
-    if (err) {
-        err->need = need;
-        err->have = have;
-    }
-    return plim__fail(err, PLIM_E_BUDGET, "does not fit with validation: the smallest budget that works is %s, the budget is %s",
-                      plim_bytes_format(text[0], sizeof text[0], need), plim_bytes_format(text[1], sizeof text[1], have));
-}
-
-/* One try. @param less  0: it fits; above 1: what the training's plan should have less; 1: only validation is to be planned again */
-static plim_status try_plans(plim_trainer *t, uint64_t at_rest, uint64_t budget, uint64_t before, const plim_settings *set, uint64_t *less,
-                             plim_error *err)
-{
-    plim__validation *v = &t->validation;
-    plim_error why = {0};
-    const plim_status status = plan_validation(t, budget, before, set, &why);
-    *less = status == PLIM_E_BUDGET ? why.need - budget + 1 : 0;
-    if (status != PLIM_OK && status != PLIM_E_BUDGET && err) *err = why;
-    if (status != PLIM_OK) return status == PLIM_E_BUDGET ? PLIM_OK : status;
-    uint64_t now;
-    PLIM_TRY(resident(t, &now, err));
-    const uint64_t grown = now > at_rest ? now - at_rest : 0;
-    v->beside = plim__round_up(grown, PLIM__IO_ALIGN) + SLACK + v->plan->io.threads * PER_THREAD;
-    const uint64_t training = budget_with(t, t->plan->facts.arena_bytes), both = budget_with(t, t->arena_bytes);
-    if (before && both > budget && both - budget <= SLACK) v->beside -= both - budget; /* it did fit then; that is what the slack is for */
-    else if (both > budget) *less = training > budget ? training - budget + 1 : 1;
-    return PLIM_OK;
-}
-
-/* What is printed is about both. */
-static void state_facts(plim_trainer *t, uint64_t budget)
-{
-    plim_facts *f = &t->plan->facts;
-    const plim_facts *v = &t->validation.plan->facts;
-    const uint64_t beside = t->validation.beside + plim__plan_tables(t->validation.plan);
-    if (t->arena_bytes > f->arena_bytes) {
-        snprintf(f->peak_step, sizeof f->peak_step, "validation, %.80s", v->peak_step);
-        memcpy(f->peak, v->peak, sizeof f->peak);
-        f->n_peak = v->n_peak;
-    }
-    f->budget_bytes = budget;
-    f->reserve_bytes += (t->arena_bytes - f->arena_bytes) / 256;
-    f->arena_bytes = t->arena_bytes;
-    f->extras_bytes += beside;
-    f->planned_peak_bytes = f->baseline_bytes + f->extras_bytes + f->arena_bytes;
-    f->floor_bytes += beside; /* a step that is cut as far as can be leaves room for a part of the samples that is as small */
-    f->plan_seconds += v->plan_seconds;
-}
-
-static plim_status plan_both(plim_trainer *t, uint64_t at_rest, uint64_t budget, uint64_t before, const plim_settings *set, plim_error *err)
-{
-    const uint64_t baseline = t->plan->facts.baseline_bytes;
-    uint64_t less = 0;
-    for (uint32_t tries = 0; tries < MOST_TRIES; tries++) {
-        PLIM_TRY(try_plans(t, at_rest, budget, tries ? 0 : before, set, &less, err));
-        if (less == 0) break;
-        if (less == 1) continue;
-        const uint64_t cut = plim__round_up(less + SLACK, PLIM__IO_ALIGN);
-        if (cut >= t->planned_in) return refuse(budget + less, budget, err);
-        const uint64_t smaller = t->planned_in - cut;
-        plim_error why = {0};
-        const plim_status status = plan_training(t, smaller, baseline, set, &why);
-        if (status == PLIM_E_BUDGET) return refuse(why.need + (budget - smaller), budget, err);
-        if (status != PLIM_OK && err) *err = why;
-        if (status != PLIM_OK) return status;
-    }
-    if (less) return refuse((less > 1 ? budget + less : budget_with(t, t->arena_bytes)) + SLACK, budget, err);
-    state_facts(t, budget);
-    return PLIM_OK;
-}
-
-plim_status plim__trainer_plan(plim_trainer *t, const char *path, const plim_train_options *how, const plim_settings *set,
-                               const plim__planned_before *before, plim_error *err)
-{
-    uint64_t at_rest, now;
-    PLIM_TRY(plan_training(t, before->memory, 0, set, err));
-    const uint64_t budget = set->memory ? set->memory : t->planned_in;
-    t->plan->facts.budget_bytes = budget;
-    if (how->n_validate == 0) return PLIM_OK;
-    PLIM_TRY(resident(t, &at_rest, err));
-    PLIM_TRY(read_program(t, path, how, set, err));
-    PLIM_TRY(resident(t, &now, err));
-    t->validation.beside = (now > at_rest ? now - at_rest : 0) + SLACK;
-    return plan_both(t, at_rest, budget, before->validation_baseline, set, err);
 }
 
 void plim__validation_free(plim__validation *v, const plim__alloc *a)
