@@ -66,6 +66,7 @@ enum {
     PLIM__CLI_JSON = 16,
     PLIM__CLI_QUIET = 32,
     PLIM__CLI_PLAN_ONLY = 64,
+    PLIM__CLI_NO_SPILL = 128, /* the verb spills into the current folder unless told otherwise: plim__cli_spill_folder */
 };
 
 enum { PLIM__ALLOW_F16 = 1, PLIM__ALLOW_BF16 = 2, PLIM__ALLOW_INT8 = 4 };
@@ -73,7 +74,7 @@ enum { PLIM__ALLOW_F16 = 1, PLIM__ALLOW_BF16 = 2, PLIM__ALLOW_INT8 = 4 };
 typedef struct plim__cli_shared {
     plim_settings set; /* memory, threads and spill_dir come from the options */
     uint32_t allow;    /* PLIM__ALLOW_... */
-    bool json, quiet, plan_only;
+    bool json, quiet, plan_only, no_spill;
 } plim__cli_shared;
 
 typedef struct plim__cli_command {
@@ -91,6 +92,10 @@ typedef struct plim__cli_command {
  *  a word, and so after the first word where cmd->stops_at_word. A lone "-" is a word. Sets *shared to the defaults first.
  *  @return false when the verb should leave with *leave: help was asked for and printed, or a message was */
 bool plim__cli_parse(const plim__cli_command *cmd, plim__cli_shared *shared, int *argc, char **argv, int *leave);
+
+/** For verbs that spill unless told otherwise: the folder that was named, else the current one where it can be written to, else none.
+ *  @return NULL, or what contradicts what */
+const char *plim__cli_spill_folder(plim__cli_shared *shared);
 
 /** Which of `n` names is nearest to `word`, if near enough to be meant; NULL otherwise. */
 const char *plim__cli_nearest(const char *word, const char *const *name, uint32_t n);

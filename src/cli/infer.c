@@ -107,7 +107,7 @@ int plim_cli_infer(int argc, char **argv)
         .notes = "  plimsoll infer model.onnx x.npy -o y.npy --memory 512M\n"
                  "  plimsoll infer model.onnx ids=ids.npy mask=mask.npy -o logits=logits.npy\n\n"
                  "exit codes: 0 done, 1 failed at run time, 2 usage or bad input, 3 does not fit the budget\n",
-        .shared = PLIM__CLI_MEMORY | PLIM__CLI_THREADS | PLIM__CLI_SPILL | PLIM__CLI_JSON | PLIM__CLI_QUIET | PLIM__CLI_PLAN_ONLY,
+        .shared = PLIM__CLI_MEMORY | PLIM__CLI_THREADS | PLIM__CLI_SPILL | PLIM__CLI_NO_SPILL | PLIM__CLI_JSON | PLIM__CLI_QUIET | PLIM__CLI_PLAN_ONLY,
         .option = options,
         .n_options = sizeof options / sizeof *options,
     };
@@ -116,6 +116,8 @@ int plim_cli_infer(int argc, char **argv)
     int leave;
     if (!plim__cli_parse(&cmd, &shared, &argc, argv, &leave)) return leave;
     if (argc < 2) return plim__cli_usage(cmd.name, "infer needs a model and its input");
+    const char *wrong = plim__cli_spill_folder(&shared);
+    if (wrong) return plim__cli_usage(cmd.name, "%s", wrong);
     j.path = argv[0];
     for (int i = 1; i < argc; i++)
         if (plim__cli_bind(&j.in, argv[i], &err)) return plim__cli_usage(cmd.name, "%s", err.message);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SHARED_MAX = 8 };
 
@@ -38,6 +39,7 @@ static uint32_t shared_rows(plim__cli_option *row, uint32_t which, plim__cli_sha
         {PLIM__CLI_MEMORY, {"memory", 0, PLIM__CLI_IS_BYTES, &s->set.memory, "SIZE", "budget for the whole process: 512M, 2G, 1.5GiB, 80%", NULL}},
         {PLIM__CLI_THREADS, {"threads", 0, PLIM__CLI_IS_COUNT, &s->set.threads, "N", "compute threads (default: the CPUs there are)", NULL}},
         {PLIM__CLI_SPILL, {"spill", 0, PLIM__CLI_IS_TEXT, &s->set.spill_dir, "DIR", "where values that do not fit may go", NULL}},
+        {PLIM__CLI_NO_SPILL, {"no-spill", 0, PLIM__CLI_IS_FLAG, &s->no_spill, NULL, "keep them in memory, or make them again (default: into this folder)", NULL}},
         {PLIM__CLI_ALLOW, {"allow", 0, PLIM__CLI_IS_CALL, &s->allow, "LIST", "narrower storage that may be used: f16,bf16,int8", take_allow}},
         {PLIM__CLI_JSON, {"json", 0, PLIM__CLI_IS_FLAG, &s->json, NULL, "print one JSON object", NULL}},
         {PLIM__CLI_QUIET, {"quiet", 'q', PLIM__CLI_IS_FLAG, &s->quiet, NULL, "no progress, no summary", NULL}},
@@ -47,6 +49,13 @@ static uint32_t shared_rows(plim__cli_option *row, uint32_t which, plim__cli_sha
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (which & all[i].bit) row[n++] = all[i].option;
     return n;
+}
+
+const char *plim__cli_spill_folder(plim__cli_shared *shared)
+{
+    if (shared->no_spill && shared->set.spill_dir) return "--spill and --no-spill exclude each other";
+    if (!shared->no_spill && !shared->set.spill_dir && access(".", W_OK) == 0) shared->set.spill_dir = ".";
+    return NULL;
 }
 
 /* ---- help ---- */

@@ -24,7 +24,7 @@ typedef struct job {
     uint32_t batch;
     plim_model_options how;
     plim__cli_dims dims;
-    bool no_spill, all_layers, schedule, largest, curve;
+    bool all_layers, schedule, largest, curve;
     const char *why;
     const char *allow; /* the dtype that may be narrowed to, where nothing else fits */
     const char *out, *from;
@@ -61,13 +61,12 @@ static plim_status complain(plim_error *err, plim_status code, const char *where
 
 /* --------------------------------------------------------------------------------------------------------- options */
 
-/* One budget for every plan that is made; nothing is written, so the folder to spill to may be this one. */
-static plim_status complete_settings(const job *j, plim_settings *set, plim_error *err)
+/* One budget for every plan that is made. */
+static plim_status complete_settings(plim_settings *set, plim_error *err)
 {
     struct stat st;
     if (set->spill_dir && (stat(set->spill_dir, &st) || !S_ISDIR(st.st_mode)))
         return complain(err, PLIM_E_INVALID, set->spill_dir, "is not a folder to spill to");
-    if (!set->spill_dir && !j->no_spill) set->spill_dir = ".";
     if (set->memory) return PLIM_OK;
     plim_limits limits;
     uint64_t now, most;
@@ -85,7 +84,6 @@ static plim_status take_saved(job *j, const char *path, plim_settings *set, plim
     const plim_saved_request *r = plim_saved_plan_request(j->saved);
     j->path = path ? path : r->model_path;
     j->how = r->options;
-    j->no_spill = !r->spill_dir;
     set->memory = r->memory;
     set->baseline = r->baseline;
     set->threads = r->threads;
@@ -441,9 +439,8 @@ static const char *contradiction(job *j, const plim__cli_shared *shared)
     else if (shared->allow & PLIM__ALLOW_BF16) j->allow = "bf16";
     else if (shared->allow) return "--allow: models are kept in f16 or bf16, not in int8";
     const bool asks = j->how.optimizer || j->allow || j->how.loss || j->batch || j->dims.n || j->largest || j->curve || j->out;
-    if (j->from && (asks || j->no_spill || set->memory || set->threads || set->spill_dir))
+    if (j->from && (asks || shared->no_spill || set->memory || set->threads || set->spill_dir))
         return "--from says what to plan: of the other options only --json, --layers, --why and --schedule go with it";
-    if (j->no_spill && set->spill_dir) return "--spill and --no-spill exclude each other";
     if (j->largest && j->batch) return "--batch and --largest-batch exclude each other";
     if (j->how.loss && !j->how.optimizer) return "--loss goes with --train OPTIMIZER";
     if (j->allow && !j->how.optimizer) return "--allow goes with --train OPTIMIZER: it is about what is kept for the backward pass";
@@ -469,7 +466,7 @@ static int run(job *j, plim__cli_shared *shared, const char *path)
     j->how.n_dims = j->dims.n;
     if (j->from) status = take_saved(j, path, &shared->set, &err);
     if (j->out && is_same_file(j->out, path)) status = complain(&err, PLIM_E_INVALID, j->out, "is the model itself");
-    if (status == PLIM_OK) status = complete_settings(j, &shared->set, &err);
+    if (status == PLIM_OK) status = complete_settings(&shared->set, &err);
     int code;
     if (status != PLIM_OK) code = plim__cli_fail(&err, NULL);
     else code = j->curve ? plim__cli_curve(j->path, &j->how, shared) : run_job(j, shared);
@@ -489,7 +486,6 @@ int plim_cli_plan(int argc, char **argv)
          .help = "samples at a time; as the model says unless given, or 1"},
         {.name = "dim", .kind = PLIM__CLI_IS_CALL, .to = &j.dims, .value = "NAME=VALUE", .take = plim__cli_take_dim,
          .help = "what a dimension is that the model only names"},
-        {.name = "no-spill", .kind = PLIM__CLI_IS_FLAG, .to = &j.no_spill, .help = "plan without a folder to spill to"},
         {.name = "largest-batch", .kind = PLIM__CLI_IS_FLAG, .to = &j.largest, .help = "find the largest batch that fits, and plan that"},
         {.name = "curve", .kind = PLIM__CLI_IS_FLAG, .to = &j.curve, .help = "how long a step takes at 20 budgets, from the smallest on"},
         {.name = "output", .letter = 'o', .kind = PLIM__CLI_IS_TEXT, .to = &j.out, .value = "FILE", .help = "save the plan there, if it fits"},
@@ -504,13 +500,13 @@ int plim_cli_plan(int argc, char **argv)
         .synopsis = "MODEL [--train OPTIMIZER] [--batch N] [--memory SIZE] [-o PLAN.json]\n       plimsoll plan --from PLAN.json [MODEL]",
         .about = "Says how much memory a model needs, to run or to be trained, whether that fits, where the peak is and why,\n"
                  "what each layer takes, and what would make it fit. MODEL is an ONNX file or Keras' .keras, .h5 or JSON.\n"
-                 "Nothing is run, and nothing but the plan is written: spilling is planned for unless --no-spill says otherwise.\n",
+                 "Nothing is run, and nothing but the plan is written: spilling is planned for, as train and infer do it, unless --no-spill says otherwise.\n",
         .notes = "  plimsoll plan model.onnx --train adam --batch 256 --memory 8G\n"
                  "  plimsoll plan model.keras --memory 512M --largest-batch\n"
                  "  plimsoll plan model.onnx --train adam --batch 64 --curve\n"
                  "  plimsoll plan model.onnx --train adam --memory 8G -o plan.json && plimsoll plan --from plan.json\n\n"
                  "exit codes: 0 fits, 1 failed at run time, 2 usage or bad input, 3 does not fit the budget\n",
-        .shared = PLIM__CLI_MEMORY | PLIM__CLI_THREADS | PLIM__CLI_SPILL | PLIM__CLI_ALLOW | PLIM__CLI_JSON,
+        .shared = PLIM__CLI_MEMORY | PLIM__CLI_THREADS | PLIM__CLI_SPILL | PLIM__CLI_NO_SPILL | PLIM__CLI_ALLOW | PLIM__CLI_JSON,
         .option = options,
         .n_options = sizeof options / sizeof *options,
     };
@@ -519,5 +515,6 @@ int plim_cli_plan(int argc, char **argv)
     if (!plim__cli_parse(&cmd, &shared, &argc, argv, &leave)) return leave;
     if (argc != 1 && !(j.from && argc == 0)) return plim__cli_usage(cmd.name, "plan needs one model");
     const char *wrong = contradiction(&j, &shared);
+    if (!wrong && !j.from) wrong = plim__cli_spill_folder(&shared);
     return wrong ? plim__cli_usage(cmd.name, "%s", wrong) : run(&j, &shared, argc ? argv[0] : NULL);
 }

@@ -268,7 +268,7 @@ static void fill_options(job *j, const plim__cli_shared *shared)
     };
 }
 
-static const char *contradiction(const job *j, const plim__cli_shared *shared)
+static const char *contradiction(const job *j, plim__cli_shared *shared)
 {
     if (j->data.n == 0) return "training needs data: --data X.npy";
     if (!j->target) return "training needs a target: --target Y.npy";
@@ -277,7 +277,7 @@ static const char *contradiction(const job *j, const plim__cli_shared *shared)
     if (j->resume && !j->checkpoint) return "--resume goes with --checkpoint FILE";
     if (j->every && !j->checkpoint) return "--checkpoint-every goes with --checkpoint FILE";
     if (shared->allow & PLIM__ALLOW_INT8) return "--allow: models are trained in f32, and kept in f16 or bf16, not in int8";
-    return NULL;
+    return plim__cli_spill_folder(shared);
 }
 
 int plim_cli_train(int argc, char **argv)
@@ -324,7 +324,7 @@ int plim_cli_train(int argc, char **argv)
         .notes = "  plimsoll train model.keras --data x.npy --target y.npy --loss mse --batch 256 --epochs 2 --memory 2G -o trained.keras\n"
                  "  plimsoll train model.onnx --data x.npy --target y.npy --loss sparse-ce-logits --checkpoint c.safetensors --resume\n\n"
                  "exit codes: 0 done, 1 failed at run time, 2 usage or bad input, 3 does not fit the budget\n",
-        .shared = PLIM__CLI_MEMORY | PLIM__CLI_THREADS | PLIM__CLI_SPILL | PLIM__CLI_ALLOW | PLIM__CLI_JSON | PLIM__CLI_QUIET | PLIM__CLI_PLAN_ONLY,
+        .shared = PLIM__CLI_MEMORY | PLIM__CLI_THREADS | PLIM__CLI_SPILL | PLIM__CLI_NO_SPILL | PLIM__CLI_ALLOW | PLIM__CLI_JSON | PLIM__CLI_QUIET | PLIM__CLI_PLAN_ONLY,
         .option = options,
         .n_options = sizeof options / sizeof *options,
     };

@@ -496,10 +496,13 @@ done:
     return status;
 }
 
-static bool makes_output(const plim_plan *plan, const plim__schedule *s, const plim__item *x)
+/* Does the item make something that goes to a file or stays: an output of the program, or what is spilled? */
+static bool is_root(const plim_plan *plan, const plim__schedule *s, const plim__item *x)
 {
-    for (uint32_t j = 0; j < PLIM__MAX_OUT && x->out[j] != PLIM__NONE; j++)
-        if (plan->is_output[s->instance[x->out[j]].value] && !s->instance[x->out[j]].again) return true;
+    for (uint32_t j = 0; j < PLIM__MAX_OUT && x->out[j] != PLIM__NONE; j++) {
+        const plim__instance *made = &s->instance[x->out[j]];
+        if (made->spill || (plan->is_output[made->value] && !made->again)) return true;
+    }
     return false;
 }
 
@@ -514,7 +517,7 @@ static void collect_items(builder *b, const plim__schedule *s)
     for (uint32_t i = 0; i < s->n_items; i++) {
         const plim__item *x = &s->item[i];
         plim__pnode *n = &p->node[i];
-        *n = (plim__pnode){.node = x->node, .root = makes_output(b->plan, s, x), .axis0 = p->n_axes, .in0 = x->in0, .axes = b->labels->nest->axes[x->node]};
+        *n = (plim__pnode){.node = x->node, .root = is_root(b->plan, s, x), .axis0 = p->n_axes, .in0 = x->in0, .axes = b->labels->nest->axes[x->node]};
         for (uint32_t a = 0; a < PLIM__MAX_AXES; a++) n->bind[a] = a < n->axes.n ? (int8_t)loop_of_axis(b, x->node, a) : -1;
         memcpy(n->out, x->out, sizeof n->out);
         p->n_axes += n->axes.n;

@@ -158,6 +158,18 @@ static plim_status check_order(const plim_plan *plan, const plim__pass *p, plim_
     return PLIM_OK;
 }
 
+/* I6: what is written, or kept for others than the nodes of its pass, is made by a root: all of it, not just what nodes of the pass ask for. */
+static plim_status check_roots(const plim_plan *plan, const plim__pass *p, plim_error *err)
+{
+    for (uint32_t i = 0; i < p->n_values; i++) {
+        const plim__pvalue *v = &p->value[i];
+        const bool goes_out = v->role == PLIM__ROLE_WRITE || v->role == PLIM__ROLE_WHOLE || v->file != PLIM__NONE;
+        PLIM_FAIL_IF(v->producer != PLIM__NONE && goes_out && !p->node[v->producer].root, err, PLIM_E_PLAN,
+                     "I6: '%s' is kept or written, but only parts of it are sure to be made", plan->graph->value[v->value].name);
+    }
+    return PLIM_OK;
+}
+
 /* I6: the tiles partition every axis that a loop moves: each iteration is done once. */
 static plim_status check_partition(const plim__pass *p, plim_error *err)
 {
@@ -351,6 +363,7 @@ plim_status plim__plan_check(const plim_plan *plan, plim_error *err)
         const plim__pass *p = &plan->pass[i];
         PLIM_TRY(check_order(plan, p, err));
         PLIM_TRY(check_lifetimes(plan, p, err));
+        PLIM_TRY(check_roots(plan, p, err));
         PLIM_TRY(check_partition(p, err));
         PLIM_TRY(check_foreign(plan, p, err));
         PLIM_TRY(plim__check_boxes(plan, p, err));

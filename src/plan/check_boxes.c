@@ -82,7 +82,7 @@ static plim_status check_reads(const looker *k, const plim__pnode *n, const plim
         const plim__region have = readable_box(k, v, block);
         const bool sum = pv->producer != PLIM__NONE && k->p->node[pv->producer].accumulates;
         if (sum && plim__region_count(&have) == 0) continue; /* a trip without a part: what is made of it is written nowhere */
-        PLIM_FAIL_IF(!plim__box_is_inside(&need, &have), k->err, PLIM_E_PLAN, "I7: node %u (%s) reads outside the box that is there%s", n->node, op_name(k, n),
+        PLIM_FAIL_IF(plim__region_count(&need) > 0 && !plim__box_is_inside(&need, &have), k->err, PLIM_E_PLAN, "I7: node %u (%s) reads outside the box that is there%s", n->node, op_name(k, n),
                      block ? ", in a block" : "");
     }
     return PLIM_OK;

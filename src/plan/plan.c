@@ -20,7 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define EXTRAS_FIXED (1u << 20)       /* code of kernels that the run touches first, the C library's buffers */
+#define EXTRAS_FIXED (3u << 19)       /* code of kernels that the run touches first, the C library's buffers */
 #define EXTRAS_MODEL (5u << 19)       /* the same for models: more kernels, and buffers through which parameters are loaded */
 #define EXTRAS_PER_THREAD (48u << 10) /* of a thread's stack, and what the C library keeps for it */
 #define RESERVE_FIXED (2u << 20)

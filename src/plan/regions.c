@@ -36,14 +36,15 @@ static void root_ranges(const plim__pass *p, const plim__pnode *n, const plim__r
 }
 
 /* Ranges that the demanded boxes of the outputs imply. A reduced axis is done whole; a scanned one from its beginning, for what comes before a part is in
- * the part's values. */
-static void demanded_ranges(const plim__pnode *n, const plim__region *region, plim__range *axis)
+ * the part's values. @return false: nothing is demanded, for no reader has elements; then nothing is done */
+static bool demanded_ranges(const plim__pnode *n, const plim__region *region, plim__range *axis)
 {
-    bool seen[PLIM__MAX_AXES] = {false};
+    bool seen[PLIM__MAX_AXES] = {false}, demanded = false;
     for (uint32_t a = 0; a < n->axes.n; a++) axis[a] = (plim__range){0, n->axes.axis[a].extent};
     for (uint32_t j = 0; j < PLIM__MAX_OUT && n->out[j] != PLIM__NONE; j++) {
         const plim__region *r = &region[n->out[j]];
         if (plim__region_count(r) == 0) continue;
+        demanded = true;
         for (uint32_t d = 0; d < r->rank; d++) {
             const int a = n->axes.out[j][d];
             if (a < 0 || n->axes.axis[a].kind == PLIM__WHOLE) continue;
@@ -53,7 +54,9 @@ static void demanded_ranges(const plim__pnode *n, const plim__region *region, pl
         }
     }
     for (uint32_t a = 0; a < n->axes.n; a++)
-        if (n->axes.axis[a].kind == PLIM__SCAN) axis[a].lo = 0;
+        if (!demanded) axis[a] = (plim__range){0, 0};
+        else if (n->axes.axis[a].kind == PLIM__SCAN) axis[a].lo = 0;
+    return demanded;
 }
 
 /* The part, or where it has no iterations the one next to it. @return false: the node has none at all */
@@ -69,13 +72,13 @@ static bool part_or_next(const plim__pnode *n, const plim__range *axis, plim__ra
 }
 
 /* Boxes of a node's operands from its axis ranges. A short axis has tiles without a part of it; they demand what the next part will. So what does not
- * move with a loop is demanded in its first tile, where it is read, and no box is left open, which would mean all of it. */
-static void push_demands(const plim_graph *g, const plim__pass *p, const plim__pnode *n, const plim__range *axis, plim__region *region)
+ * move with a loop is demanded in its first tile, where it is read, and no box is left open. A node that nobody demands anything of demands nothing. */
+static void push_demands(const plim_graph *g, const plim__pass *p, const plim__pnode *n, const plim__range *axis, bool demanded, plim__region *region)
 {
     const plim__node *node = &g->node[n->node];
     for (uint32_t j = 0; j < node->n_out; j++) plim__region_writes(g, node, &n->axes, j, axis, &region[n->out[j]]);
     plim__range part[PLIM__MAX_AXES];
-    if (!part_or_next(n, axis, part)) return;
+    if (!demanded || !part_or_next(n, axis, part)) return;
     for (uint32_t k = 0; k < node->n_in; k++) {
         const plim_shape *s = &g->value[node->in[k]].shape;
         const plim__index *index = plim__nest_reads(p->nest, n->node, k);
@@ -108,13 +111,14 @@ void plim__pass_regions(const plim_graph *g, const plim__pass *p, const plim__ra
     for (uint32_t i = p->n_nodes; i-- > 0;) {
         const plim__pnode *n = &p->node[i];
         plim__range *axis = &out->axis[n->axis0];
+        bool demanded = true;
         if (n->root) {
             root_ranges(p, n, loop, axis);
             widen(n, out->region, axis);
         } else {
-            demanded_ranges(n, out->region, axis);
+            demanded = demanded_ranges(n, out->region, axis);
         }
-        push_demands(g, p, n, axis, out->region);
+        push_demands(g, p, n, axis, demanded, out->region);
     }
 }
 
@@ -160,6 +164,7 @@ void plim__stage_regions(const plim_graph *g, const plim__pass *p, const plim__s
     for (uint32_t i = s->first + s->count; i-- > s->first;) {
         const plim__pnode *n = &p->node[i];
         plim__range *axis = &out->axis[n->axis0];
+        bool demanded = true;
         if (plim__leaves_stage(p, n)) {
             for (uint32_t a = 0; a < n->axes.n; a++) axis[a] = tile->axis[n->axis0 + a];
             const int a = s->split < 0 ? -1 : split_axis(n, s->split);
@@ -170,9 +175,9 @@ void plim__stage_regions(const plim_graph *g, const plim__pass *p, const plim__s
                 axis[a].hi = whole.lo + len * (block + 1) / blocks;
             }
         } else {
-            demanded_ranges(n, out->region, axis);
+            demanded = demanded_ranges(n, out->region, axis);
         }
-        push_demands(g, p, n, axis, out->region);
+        push_demands(g, p, n, axis, demanded, out->region);
     }
 }
 

@@ -227,7 +227,7 @@ static void role_of(maker *b, uint32_t i)
     const bool moved = v->depth > 0 && !x->post;
     v->file = v->again ? PLIM__NONE : b->plan->write_file[v->value];
     if (v->file != PLIM__NONE) v->role = combined ? PLIM__ROLE_ACC : PLIM__ROLE_WRITE;
-    else if (v->spill || (later && moved && !combined && b->g->value[v->value].bytes > b->f->spill_above)) {
+    else if (v->spill || (x->root && later && moved && !combined && b->g->value[v->value].bytes > b->f->spill_above)) {
         v->role = PLIM__ROLE_WRITE;
         v->spill = true;
     } else if ((b->plan->is_output[v->value] && !v->again) || scanned || (x->root && later)) v->role = PLIM__ROLE_WHOLE;
