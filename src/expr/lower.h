@@ -76,6 +76,8 @@ static inline plim__item plim__seq_at(const plim__lower *l, const plim__item *se
 
 /** Fails when the program has added more nodes than it may. */
 plim_status plim__lower_room(plim__lower *l);
+/** Fails when a result would have more than PLIM_MAX_RANK dimensions. */
+plim_status plim__rank_check(plim__lower *l, const char *what, uint32_t rank);
 
 typedef plim_status (*plim__map_fn)(plim__lower *l, const void *ctx, const plim__item *arg, uint32_t n, plim__item *out);
 /** fn(arg...), or where some of the n (at most PLIM__MAX_PARAMS) arguments map: the sequence of fn over their elements, side by side. */

@@ -80,7 +80,7 @@ static plim_status nested_shape(plim__lower *l, const plim__item *x, plim_shape 
                      "element %u of a list has another length than those before it", k);
         inner = one;
     }
-    PLIM_FAIL_IF(inner.rank == PLIM_MAX_RANK, l->err, PLIM_E_SHAPE, "a list has more than %d dimensions", PLIM_MAX_RANK);
+    PLIM_TRY(plim__rank_check(l, "a list of lists", inner.rank + 1));
     shape->rank = inner.rank + 1;
     shape->dim[0] = x->n;
     memcpy(shape->dim + 1, inner.dim, inner.rank * sizeof inner.dim[0]);

@@ -143,7 +143,7 @@ static plim_status as_matrix(plim__lower *l, uint32_t x, const uint32_t *axes, u
     }
     for (uint32_t d = 0; d < s.rank; d++) {
         if (mask >> d & 1) continue;
-        PLIM_FAIL_IF(kept->rank == PLIM_MAX_RANK, l->err, PLIM_E_SHAPE, "tensordot: the result has more than %d dimensions", PLIM_MAX_RANK);
+        PLIM_TRY(plim__rank_check(l, "tensordot", kept->rank + 1));
         PLIM_FAIL_IF(__builtin_mul_overflow(outer, s.dim[d], &outer), l->err, PLIM_E_OVERFLOW, "tensordot: a dimension is more than 2^63");
         perm[at++] = d;
         kept->dim[kept->rank++] = s.dim[d];

@@ -143,10 +143,15 @@ plim_status plim__call_var(plim__lower *l, const plim__args *a, plim__item *out)
     const plim_dtype t = plim__dtype_of_mean(plim__dtype_of(l, x));
     const bool root = a->fn->data == 1;
     const double divisor = count_of(&shape, mask) - ddof;
-    PLIM_FAIL_IF(shape.rank == PLIM_MAX_RANK && keepdims, l->err, PLIM_E_SHAPE, "%s: keepdims works up to %d dimensions", a->fn->name,
-                 PLIM_MAX_RANK - 1);
-    PLIM_TRY(plim__op_moments(l->g, x, mask, keepdims, &x, l->err));
+    const bool full = shape.rank == PLIM_MAX_RANK; /* the three moments need a dimension: what is reduced comes back after them */
+    PLIM_TRY(plim__op_moments(l->g, x, mask, keepdims && !full, &x, l->err));
     PLIM_TRY(moment(l, x, 2, &x));
+    if (keepdims && full) {
+        plim_shape kept = shape;
+        for (uint32_t d = 0; d < shape.rank; d++)
+            if (mask >> d & 1) kept.dim[d] = 1;
+        PLIM_TRY(plim__op_reshape(l->g, x, &kept, &x, l->err));
+    }
     PLIM_TRY(const_f64(l, divisor > 0 ? divisor : 0, &n)); /* too few elements: NaN or infinity, as NumPy has it */
     PLIM_TRY(ew_f64(l, PLIM__EW_DIV, x, n, root ? PLIM_F64 : t, &x));
     if (root) PLIM_TRY(ew_f64(l, PLIM__EW_SQRT, x, 0, t, &x));
@@ -373,7 +378,7 @@ static plim_status quantile_flat(plim__lower *l, uint32_t x, uint32_t q, bool ke
     PLIM_TRY(plim__op_select(l->g, *v, q, 0, false, v, l->err));
     if (!keepdims) return PLIM_OK;
     plim_shape to = plim__shape_of(l, *v);
-    PLIM_FAIL_IF(to.rank + rank > PLIM_MAX_RANK, l->err, PLIM_E_SHAPE, "quantile: the result has more than %d dimensions", PLIM_MAX_RANK);
+    PLIM_TRY(plim__rank_check(l, "quantile", to.rank + rank));
     for (uint32_t d = 0; d < rank; d++) to.dim[to.rank++] = 1;
     return plim__op_reshape(l->g, *v, &to, v, l->err);
 }

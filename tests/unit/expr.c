@@ -34,6 +34,7 @@ static double c_at(int i) { return (const double[]){-128, -3, 0, 5, 127}[i]; }
 static double w_at(int i) { return (const double[]){1, 0x1p40, 0x1p63}[i]; }
 static double n_at(int i) { return (const double[]){1, NAN, -2, INFINITY, 0.5, NAN}[i]; }
 static double k_at(int i) { return 3 + i; }
+static double deep_at(int i) { return (i * 5) % 7; }
 static double top_at(int i) { return (const double[]){-65504, 65504, 1, 65504}[i]; }
 static double ends_at(int i) { return (const double[]){-0x1p63, 0x1p62, 0x1p62, 0}[i]; }
 static double s_at(int i) { return (i * 7) % 5; }
@@ -54,7 +55,7 @@ static const input inputs[] = {
     {"ends", PLIM_I64, {1, {4}}, ends_at},
     {"big", PLIM_F32, {2, {3075200, 512}}, NULL},
     {"bf", PLIM_BF16, {1, {7}}, NULL},
-    {"deep", PLIM_F32, {8, {2, 2, 2, 2, 2, 2, 2, 2}}, NULL},
+    {"deep", PLIM_F32, {8, {2, 2, 2, 2, 2, 2, 2, 2}}, deep_at},
     {"none", PLIM_F32, {2, {0, 3}}, NULL},
 };
 
@@ -245,6 +246,9 @@ static const struct { const char *text, *type; } types[] = {
     {"isclose(bf, h[0])", "bool[7]"},
     {"sum(deep, 3)", "f32[2,2,2,2,2,2,2]"},
     {"var(deep, 3)", "f32[2,2,2,2,2,2,2]"},
+    {"std(deep, (0, 3), keepdims=True)", "f32[1,2,2,1,2,2,2,2]"},
+    {"repeat(deep, 3, 0)", "f32[6,2,2,2,2,2,2,2]"},
+    {"tile(deep, (40, 1, 1, 1, 1, 1, 1, 1))", "f32[80,2,2,2,2,2,2,2]"},
     {"reciprocal(c)", "f16[5]"},
     {"floor(y)", "i32[4,6]"},
     {"w + 1", "u64[3]"},
@@ -385,7 +389,11 @@ static const struct { const char *text; plim_status code; int column; const char
     {"split(x, 2) + split(x, 1)", PLIM_E_SHAPE, 13, "different lengths"},
     {"split(x, 2)[5]", PLIM_E_SHAPE, 12, "outside"},
     {"[[1, 2], [3]] + x", PLIM_E_SHAPE, 15, "another length"},
-    {"deep[None]", PLIM_E_SHAPE, 5, "8 dimensions"},
+    {"deep[None]", PLIM_E_SHAPE, 5, "the result has 9 dimensions; arrays have at most 8"},
+    {"expand_dims(deep, (0, 1))", PLIM_E_SHAPE, 1, "the result has 10 dimensions"},
+    {"stack([deep, deep])", PLIM_E_SHAPE, 1, "the result has 9 dimensions"},
+    {"reshape(x, (2, 2, 2, 3, 1, 1, 1, 1, 1))", PLIM_E_SHAPE, 1, "9 elements, 8 at most: arrays have no more dimensions"},
+    {"tensordot(deep, deep, 1)", PLIM_E_SHAPE, 1, "dimensions"},
     {"isclose(x, 'a')", PLIM_E_TYPE, 1, "string"},
     {"1 + gelu(x, 2)", PLIM_E_INVALID, 5, "takes (x)"},
     {"y = ptp(b)", PLIM_E_TYPE, 5, "bool"},
