@@ -94,7 +94,8 @@ plim_status plim__arg_ints(plim__lower *l, const plim__args *a, uint32_t k, int6
         return PLIM_OK;
     }
     if (x->kind != PLIM__ITEM_SEQ) return fail_kind(l, a, k, "an integer or a tuple of integers");
-    PLIM_FAIL_IF(x->n > cap, l->err, PLIM_E_SHAPE, "%s has %u elements, %u at most", plim__arg_name(a, k, name), x->n, cap);
+    PLIM_FAIL_IF(x->n > cap, l->err, PLIM_E_SHAPE, "%s has %u elements, %u at most%s", plim__arg_name(a, k, name), x->n, cap,
+                 cap == PLIM_MAX_RANK ? ": arrays have no more dimensions" : "");
     *n = x->n;
     for (uint32_t i = 0; i < x->n; i++) {
         const plim__item e = plim__seq_at(l, x, i);

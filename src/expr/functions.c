@@ -86,6 +86,9 @@ static const char *const ew_help[PLIM__EW_COUNT] = {
 #define EW_LOWER(fn) ((fn) == PLIM__EW_CLIP ? plim__call_clip : plim__call_elementwise)
 #define LIST PLIM__FUNCTION_LIST
 #define VARIADIC PLIM__FUNCTION_VARIADIC
+#define WIDE PLIM__FUNCTION_WIDE
+#define ROUNDED PLIM__FUNCTION_ROUNDED
+#define AVERAGED PLIM__FUNCTION_AVERAGED
 
 static const plim__function table[] = {
 #define X(id, ew_name, arity, cls) \
@@ -99,14 +102,17 @@ static const plim__function table[] = {
 #define GROUP "Elementwise"
     F("astype", "x, dtype", plim__call_astype, 0, 0, "x converted: floats to integers are cut off, too large ones wrap")
     B("relu", "x", 0, "maximum(x, 0)", "the positive part")
-    B("gelu", "x", 0, "x * (erf(x * 0.7071067811865476) + 1) * 0.5", "x times the normal distribution function of x")
-    B("silu", "x", 0, "x * sigmoid(x)", "x * sigmoid(x)")
-    B("deg2rad", "x", 0, "x * (pi / 180)", "degrees to radians")
-    B("rad2deg", "x", 0, "x * (180 / pi)", "radians to degrees")
-    B("isclose", "x, y, rtol=1e-5, atol=1e-8, equal_nan=False", 0,
-      "(abs(x * 1.0 - y) <= abs(y) * rtol + atol) & isfinite(y) | (x == y) | isnan(x) & isnan(y) & equal_nan",
+    B("gelu", "x", WIDE | ROUNDED, "x * ((erf(x * 0.7071067811865476) + 1) * 0.5)", "x times the normal distribution function of x")
+    B("silu", "x", WIDE | ROUNDED, "x * sigmoid(x)", "x * sigmoid(x)")
+    B("deg2rad", "x", WIDE | ROUNDED, "x * (pi / 180)", "degrees to radians")
+    B("rad2deg", "x", WIDE | ROUNDED, "x * (180 / pi)", "radians to degrees")
+    B("rint", "x", WIDE | ROUNDED, "round(x)", "rounded to the nearest integer, in floating point")
+    B("fabs", "x", WIDE | ROUNDED, "abs(x)", "absolute value, in floating point")
+    B("isclose", "x, y, rtol=1e-5, atol=1e-8, equal_nan=False", WIDE,
+      "(abs(x - y) <= abs(y) * rtol + atol) & isfinite(y) | (x == y) | isnan(x) & isnan(y) & equal_nan",
       "|x - y| <= atol + rtol * |y|; infinities are close to themselves")
-    B("nan_to_num", "x, value=0", 0, "where(isnan(x), value, x)", "x with `value` in place of NaN")
+    F("nan_to_num", "x, copy=True, nan=0.0, posinf=None, neginf=None", plim__call_nan_to_num, 0, 0,
+      "x with `nan` in place of NaN, and numbers in place of infinities: the largest and the least that there are without posinf and neginf")
 #undef GROUP
 #define GROUP "Reductions"
     F("sum", "x, axis=None, dtype=None, keepdims=False", plim__call_sum, PLIM__REDUCE_SUM, 0,
@@ -127,7 +133,7 @@ static const plim__function table[] = {
     B("count_nonzero", "x, axis=None, keepdims=False", 0, "sum(x != 0, axis, keepdims=keepdims)", "how many are not 0")
     F("norm", "x, ord=2, axis=None, keepdims=False", plim__call_norm, 0, 0,
       "vector norm over the axes: ord is 0, 1, 2, any other number, inf or -inf")
-    B("nansum", "x, axis=None, keepdims=False", 0, "sum(nan_to_num(x), axis, keepdims=keepdims)", "sum of what is not NaN")
+    B("nansum", "x, axis=None, keepdims=False", 0, "sum(where(isnan(x), False, x), axis, keepdims=keepdims)", "sum of what is not NaN")
     F("nanmean", "x, axis=None, keepdims=False", plim__call_mean, 1, 0, "mean of what is not NaN")
     F("quantile", "x, q, axis=None, keepdims=False", plim__call_quantile, 0, 0,
       "exact quantiles, linear between neighbours; q: a number or a list in [0, 1]")
@@ -136,11 +142,11 @@ static const plim__function table[] = {
     F("histogram", "x, bins=10, range=None", plim__call_histogram, 0, 0,
       "counts in bins of equal width from range[0] to range[1] (the data's own without it)")
     F("histogram_edges", "x, bins=10, range=None", plim__call_histogram, 1, 0, "the bins + 1 edges that histogram uses")
-    B("logsumexp", "x, axis=None, keepdims=False", 0,
+    B("logsumexp", "x, axis=None, keepdims=False", WIDE | AVERAGED,
       "log(sum(exp(x - where(isfinite(max(x, axis, True)), max(x, axis, True), 0)), axis, keepdims=keepdims))"
       " + where(isfinite(max(x, axis, keepdims)), max(x, axis, keepdims), 0)",
       "log(sum(exp(x))) without overflow")
-    B("softmax", "x, axis=-1", 0, "exp(x - max(x, axis, True)) / sum(exp(x - max(x, axis, True)), axis, keepdims=True)",
+    B("softmax", "x, axis=-1", WIDE | AVERAGED, "exp(x - max(x, axis, True)) / sum(exp(x - max(x, axis, True)), axis, keepdims=True)",
       "exp(x) / sum(exp(x)) along the axes, without overflow")
     B("unique_count", "x", 0,
       "sum((sort(ravel(x))[1:] != sort(ravel(x))[:-1]) & ~isnan(sort(ravel(x))[:-1])) + minimum(x.size, 1)",
@@ -219,7 +225,7 @@ static const struct { const char *name, *why; } refused[] = {
 };
 
 static const struct { const char *alias, *name; } aliases[] = {
-    {"absolute", "abs"}, {"fabs", "abs"}, {"power", "pow"}, {"mod", "remainder"}, {"true_divide", "divide"}, {"rint", "round"}, {"around", "round"},
+    {"absolute", "abs"}, {"power", "pow"}, {"mod", "remainder"}, {"true_divide", "divide"}, {"around", "round"},
     {"fix", "trunc"}, {"invert", "bitwise_invert"}, {"bitwise_not", "bitwise_invert"}, {"left_shift", "bitwise_left_shift"},
     {"right_shift", "bitwise_right_shift"}, {"arcsin", "asin"}, {"arccos", "acos"}, {"arctan", "atan"}, {"arcsinh", "asinh"}, {"arccosh", "acosh"},
     {"arctanh", "atanh"}, {"arctan2", "atan2"}, {"radians", "deg2rad"}, {"degrees", "rad2deg"}, {"positive", "copy"}, {"clamp", "clip"},
@@ -438,13 +444,47 @@ static plim_status bind(plim__lower *l, const plim__function *fn, const plim__it
     return PLIM_OK;
 }
 
+/* An argument of a body, widened where the row asks for it. In every row x and y are arrays; a number needs no more room. */
+static plim_status body_argument(plim__lower *l, const plim__function *fn, const param *p, const plim__item *in, plim__item *out)
+{
+    *out = *in;
+    const bool array = p->name_n == 1 && (p->name[0] == 'x' || p->name[0] == 'y') && !plim__item_is_number(in);
+    if (!array || !(fn->flags & PLIM__FUNCTION_WIDE)) return PLIM_OK;
+    uint32_t v;
+    PLIM_TRY(plim__lower_array(l, in, &v));
+    const plim_dtype t = plim__dtype_of_mean(plim__dtype_of(l, v));
+    PLIM_TRY(plim__op_cast(l->g, v, plim__dtype_compute(t), &v, l->err));
+    *out = plim__item_array(v);
+    return PLIM_OK;
+}
+
+/* The result of a body in the dtype that the row asks for. @param t  x's own */
+static plim_status body_result(plim__lower *l, const plim__function *fn, plim_dtype t, plim__item *out)
+{
+    const bool rounded = fn->flags & PLIM__FUNCTION_ROUNDED, averaged = fn->flags & PLIM__FUNCTION_AVERAGED;
+    if (!(rounded || averaged) || out->kind != PLIM__ITEM_ARRAY) return PLIM_OK;
+    return plim__op_cast(l->g, out->id, rounded ? plim__dtype_float_of(t) : plim__dtype_of_mean(t), &out->id, l->err);
+}
+
 static plim_status apply_body(plim__lower *l, const plim__args *a, plim__item *out)
 {
     param p[PLIM__MAX_PARAMS];
     const uint32_t n = split_params(a->fn, p), scope = l->n_vars;
+    const bool converts = a->fn->flags & (PLIM__FUNCTION_ROUNDED | PLIM__FUNCTION_AVERAGED);
+    plim_dtype own = PLIM_F64;
+    uint32_t x;
     plim_status status = PLIM_OK;
-    for (uint32_t k = 0; k < n && status == PLIM_OK; k++) status = plim__var_add(l, p[k].name, p[k].name_n, &a->arg[k]);
+    if (converts && !plim__item_is_number(&a->arg[0])) {
+        PLIM_TRY(plim__arg_array(l, a, 0, &x));
+        own = plim__dtype_of(l, x);
+    }
+    for (uint32_t k = 0; k < n && status == PLIM_OK; k++) {
+        plim__item arg;
+        status = body_argument(l, a->fn, &p[k], &a->arg[k], &arg);
+        if (status == PLIM_OK) status = plim__var_add(l, p[k].name, p[k].name_n, &arg);
+    }
     if (status == PLIM_OK) status = plim__lower_text(l, a->fn->body, scope, out);
+    if (status == PLIM_OK) status = body_result(l, a->fn, own, out);
     l->n_vars = scope;
     return status;
 }

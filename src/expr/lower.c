@@ -33,6 +33,13 @@ plim_status plim__lower_room(plim__lower *l)
     return PLIM_OK;
 }
 
+plim_status plim__rank_check(plim__lower *l, const char *what, uint32_t rank)
+{
+    PLIM_FAIL_IF(rank > PLIM_MAX_RANK, l->err, PLIM_E_SHAPE, "%s: the result has %u dimensions; arrays have at most %d dimensions, those of extent 1 included",
+                 what, rank, PLIM_MAX_RANK);
+    return PLIM_OK;
+}
+
 plim_status plim__lower_map(plim__lower *l, plim__map_fn fn, const void *ctx, const plim__item *arg, uint32_t n, plim__item *out)
 {
     uint32_t count = 0;

@@ -76,6 +76,8 @@ static inline plim__item plim__seq_at(const plim__lower *l, const plim__item *se
 
 /** Fails when the program has added more nodes than it may. */
 plim_status plim__lower_room(plim__lower *l);
+/** Fails when a result would have more than PLIM_MAX_RANK dimensions. */
+plim_status plim__rank_check(plim__lower *l, const char *what, uint32_t rank);
 
 typedef plim_status (*plim__map_fn)(plim__lower *l, const void *ctx, const plim__item *arg, uint32_t n, plim__item *out);
 /** fn(arg...), or where some of the n (at most PLIM__MAX_PARAMS) arguments map: the sequence of fn over their elements, side by side. */
@@ -93,6 +95,8 @@ plim_status plim__lower_ew2(plim__lower *l, plim__ew fn, uint32_t a, uint32_t b,
 plim_status plim__lower_ew1(plim__lower *l, plim__ew fn, uint32_t a, uint32_t *v);
 /** An operator as it is written, mapped over lists. */
 plim_status plim__lower_operator(plim__lower *l, plim__token_kind op, const plim__item *in, uint32_t n, plim__item *out);
+/** What a mean, or anything else that divides, of `t` is given in: floats stay what they are, integers and bool are f64. */
+static inline plim_dtype plim__dtype_of_mean(plim_dtype t) { return plim__dtype_is_float(t) ? t : PLIM_F64; }
 /** The array that an item is on its own: i64, f64 or bool for numbers and for (nested) sequences of them. */
 plim_status plim__lower_array(plim__lower *l, const plim__item *x, uint32_t *v);
 /** A number as a constant of rank 0; fails when an integer does not fit `dtype`. */
@@ -125,6 +129,10 @@ typedef plim_status (*plim__lower_fn)(plim__lower *l, const plim__args *a, plim_
 typedef enum plim__function_flag {
     PLIM__FUNCTION_LIST = 1,     /* takes a list as it is; others are mapped over it */
     PLIM__FUNCTION_VARIADIC = 2, /* f(x, 1, 2) is f(x, (1, 2)) */
+    /* Of a body, so that nothing on the way overflows or loses digits that the result can hold: */
+    PLIM__FUNCTION_WIDE = 4,     /* its arrays x and y are converted first: f16 and bf16 to f32, integers and bool to f64 */
+    PLIM__FUNCTION_ROUNDED = 8,  /* the result is converted to the float of x, as sqrt(x) has it: f16 for i8 */
+    PLIM__FUNCTION_AVERAGED = 16, /* the result is converted to the dtype of mean(x): f64 for integers */
 } plim__function_flag;
 
 struct plim__function {
@@ -198,6 +206,7 @@ plim_status plim__concat_of(plim__lower *l, const uint32_t *piece, uint32_t n, u
 /* products.c */
 plim_status plim__call_astype(plim__lower *l, const plim__args *a, plim__item *out);
 plim_status plim__call_elementwise(plim__lower *l, const plim__args *a, plim__item *out);
+plim_status plim__call_nan_to_num(plim__lower *l, const plim__args *a, plim__item *out);
 plim_status plim__call_clip(plim__lower *l, const plim__args *a, plim__item *out);
 plim_status plim__call_dot(plim__lower *l, const plim__args *a, plim__item *out);
 plim_status plim__call_tensordot(plim__lower *l, const plim__args *a, plim__item *out);

@@ -80,7 +80,7 @@ static plim_status nested_shape(plim__lower *l, const plim__item *x, plim_shape 
                      "element %u of a list has another length than those before it", k);
         inner = one;
     }
-    PLIM_FAIL_IF(inner.rank == PLIM_MAX_RANK, l->err, PLIM_E_SHAPE, "a list has more than %d dimensions", PLIM_MAX_RANK);
+    PLIM_TRY(plim__rank_check(l, "a list of lists", inner.rank + 1));
     shape->rank = inner.rank + 1;
     shape->dim[0] = x->n;
     memcpy(shape->dim + 1, inner.dim, inner.rank * sizeof inner.dim[0]);
@@ -283,6 +283,18 @@ static plim_status rule_bool(plim__lower *l, rule *r)
     }
 }
 
+/* What the operands of a floating function promote to: arrays of integers alone go to their own floats first, as NumPy's loops have it. hypot of u8 and
+ * i8 is f16, though both together are i16. @param t  what they promote to otherwise */
+static plim_dtype promote_floats(const plim__lower *l, const plim__item *in, uint32_t n, plim_dtype t)
+{
+    plim_dtype f = PLIM_F16;
+    for (uint32_t k = 0; k < n; k++) {
+        if (in[k].kind != PLIM__ITEM_ARRAY || plim__dtype_is_float(t)) return t;
+        f = plim__dtype_promote(f, plim__dtype_float_of(plim__dtype_of(l, in[k].id)));
+    }
+    return f;
+}
+
 static plim_status rule_of(plim__lower *l, plim__ew fn, plim_dtype t, rule *r)
 {
     *r = (rule){.fn = fn, .in = t, .compute = plim__dtype_compute(t), .out = t};
@@ -294,6 +306,7 @@ static plim_status rule_of(plim__lower *l, plim__ew fn, plim_dtype t, rule *r)
     case PLIM__EW_ARITH: return t == PLIM_BOOL ? rule_bool(l, r) : PLIM_OK;
     case PLIM__EW_FLOAT:
         r->out = fn == PLIM__EW_DIV && !real ? PLIM_F64 : plim__dtype_float_of(t);
+        r->in = r->out; /* which may hold an integer that the array's own dtype cannot: u8 / 300 */
         r->compute = r->out == PLIM_F64 ? PLIM_F64 : PLIM_F32;
         return PLIM_OK;
     case PLIM__EW_ROUND_CLASS: return PLIM_OK;
@@ -353,6 +366,7 @@ static plim_status lower_ew_arrays(plim__lower *l, plim__ew fn, const plim__item
         fn = in[0].kind == PLIM__ITEM_ARRAY ? power_shortcut(t, &in[1]) : fn;
         n = plim__ew_arity(fn);
     }
+    if (plim__ew_class_of(fn) == PLIM__EW_FLOAT && fn != PLIM__EW_DIV) t = promote_floats(l, in, n, t);
     rule r;
     PLIM_TRY(rule_of(l, fn, t, &r));
     uint32_t v[3];

@@ -1,6 +1,8 @@
 /* Functions that compute on whole arrays: elementwise calls, products, windows, orders. The dtype rules of elementwise functions are in operators.c. */
 #include "expr/lower.h"
 
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 #define UNIQUE_ROOM 65536 /* distinct values that unique(x) has room for, unless max= says otherwise */
@@ -25,6 +27,47 @@ plim_status plim__call_clip(plim__lower *l, const plim__args *a, plim__item *out
     if (low || high) return plim__lower_ew(l, low ? PLIM__EW_MAXIMUM : PLIM__EW_MINIMUM, bounded, 2, out);
     *out = a->arg[0];
     return PLIM_OK;
+}
+
+/* The largest number of a float; the least is its negative. */
+static double largest_of(plim_dtype t)
+{
+    switch (t) {
+    case PLIM_F16: return 65504;
+    case PLIM_BF16: return 0x1.fep127;
+    case PLIM_F32: return FLT_MAX;
+    default: return DBL_MAX;
+    }
+}
+
+/* where(test(x), value, rest). */
+static plim_status replace(plim__lower *l, plim__ew test, const plim__item *x, double with, double value, plim__item *rest)
+{
+    const plim__item compared[2] = {*x, plim__item_float(with)};
+    plim__item in[3] = {{0}, plim__item_float(value), *rest};
+    PLIM_TRY(plim__lower_ew(l, test, compared, plim__ew_arity(test), &in[0]));
+    return plim__lower_ew(l, PLIM__EW_WHERE, in, 3, rest);
+}
+
+plim_status plim__call_nan_to_num(plim__lower *l, const plim__args *a, plim__item *out)
+{
+    uint32_t v;
+    bool copy; /* what is given is never changed: either way is the same here */
+    double nan, high, low;
+    PLIM_TRY(plim__arg_array(l, a, 0, &v));
+    PLIM_TRY(plim__arg_bool(l, a, 1, &copy));
+    PLIM_TRY(plim__arg_float(l, a, 2, &nan));
+    const plim_dtype t = plim__dtype_of(l, v);
+    high = largest_of(t);
+    low = -high;
+    if (!plim__arg_is_none(a, 3)) PLIM_TRY(plim__arg_float(l, a, 3, &high));
+    if (!plim__arg_is_none(a, 4)) PLIM_TRY(plim__arg_float(l, a, 4, &low));
+    *out = plim__item_array(v);
+    if (!plim__dtype_is_float(t)) return PLIM_OK;
+    const plim__item x = *out;
+    PLIM_TRY(replace(l, PLIM__EW_EQUAL, &x, INFINITY, high, out));
+    PLIM_TRY(replace(l, PLIM__EW_EQUAL, &x, -INFINITY, low, out));
+    return replace(l, PLIM__EW_ISNAN, &x, 0, nan, out);
 }
 
 plim_status plim__call_astype(plim__lower *l, const plim__args *a, plim__item *out)
@@ -100,7 +143,7 @@ static plim_status as_matrix(plim__lower *l, uint32_t x, const uint32_t *axes, u
     }
     for (uint32_t d = 0; d < s.rank; d++) {
         if (mask >> d & 1) continue;
-        PLIM_FAIL_IF(kept->rank == PLIM_MAX_RANK, l->err, PLIM_E_SHAPE, "tensordot: the result has more than %d dimensions", PLIM_MAX_RANK);
+        PLIM_TRY(plim__rank_check(l, "tensordot", kept->rank + 1));
         PLIM_FAIL_IF(__builtin_mul_overflow(outer, s.dim[d], &outer), l->err, PLIM_E_OVERFLOW, "tensordot: a dimension is more than 2^63");
         perm[at++] = d;
         kept->dim[kept->rank++] = s.dim[d];
@@ -154,15 +197,14 @@ plim_status plim__call_box(plim__lower *l, const plim__args *a, plim__item *out)
     return done(out, x);
 }
 
-/* Floats give their own dtype, integers f64: w promotes like an operand of *. */
-static plim_status convolve_as(plim__lower *l, uint32_t x, uint32_t w, bool weak, plim__edge edge, uint32_t *v)
+/* In the promoted dtype, as numpy.convolve and matmul have it. Integers are exact and wrap; narrow floats are added in f32. */
+static plim_status convolve_as(plim__lower *l, uint32_t x, uint32_t w, plim__edge edge, uint32_t *v)
 {
-    const plim_dtype tx = plim__dtype_of(l, x), tw = plim__dtype_of(l, w);
-    plim_dtype t = weak && plim__dtype_is_float(tx) ? tx : plim__dtype_promote(tx, tw);
-    if (!plim__dtype_is_float(t)) t = PLIM_F64;
-    const plim_dtype compute = t == PLIM_F64 ? PLIM_F64 : PLIM_F32;
-    PLIM_TRY(plim__op_cast(l->g, x, compute, &x, l->err));
-    PLIM_TRY(plim__op_cast(l->g, w, compute, &w, l->err));
+    const plim_dtype t = plim__dtype_promote(plim__dtype_of(l, x), plim__dtype_of(l, w));
+    if (plim__dtype_is_float(t)) {
+        PLIM_TRY(plim__op_cast(l->g, x, plim__dtype_compute(t), &x, l->err));
+        PLIM_TRY(plim__op_cast(l->g, w, plim__dtype_compute(t), &w, l->err));
+    }
     PLIM_TRY(plim__op_convolve(l->g, x, w, edge, v, l->err));
     return plim__op_cast(l->g, *v, t, v, l->err);
 }
@@ -173,34 +215,29 @@ plim_status plim__call_conv(plim__lower *l, const plim__args *a, plim__item *out
     PLIM_TRY(plim__arg_array(l, a, 0, &x));
     PLIM_TRY(plim__arg_array(l, a, 1, &w));
     PLIM_TRY(plim__arg_word(l, a, 2, edge_words, 5, &edge));
-    PLIM_TRY(convolve_as(l, x, w, a->arg[1].kind == PLIM__ITEM_SEQ, (plim__edge)edge, &x));
+    PLIM_TRY(convolve_as(l, x, w, (plim__edge)edge, &x));
     return done(out, x);
 }
 
-/* numpy.convolve: the longer array is the one that is walked along; zeros stand beyond its ends. */
+/* numpy.convolve: the longer array is the one that is walked along. */
 plim_status plim__call_convolve(plim__lower *l, const plim__args *a, plim__item *out)
 {
     static const char *const modes[] = {"full", "same", "valid"};
-    uint32_t x, w, mode;
-    bool weak = a->arg[1].kind == PLIM__ITEM_SEQ;
-    PLIM_TRY(plim__arg_array(l, a, 0, &x));
-    PLIM_TRY(plim__arg_array(l, a, 1, &w));
+    static const plim__edge edges[] = {PLIM__EDGE_FULL, PLIM__EDGE_CONSTANT, PLIM__EDGE_VALID};
+    uint32_t in[2], mode;
+    const int64_t one = 1;
     PLIM_TRY(plim__arg_word(l, a, 2, modes, 3, &mode));
-    PLIM_FAIL_IF(plim__shape_of(l, x).rank != 1 || plim__shape_of(l, w).rank != 1, l->err, PLIM_E_SHAPE,
-                 "convolve takes 1-D arrays: use conv for others");
-    if (plim__shape_of(l, w).dim[0] > plim__shape_of(l, x).dim[0]) {
-        const uint32_t swap = x;
-        x = w;
-        w = swap;
-        weak = false;
+    for (uint32_t k = 0; k < 2; k++) {
+        PLIM_TRY(plim__arg_array(l, a, k, &in[k]));
+        if (plim__shape_of(l, in[k]).rank == 0) PLIM_TRY(plim__reshape_to(l, in[k], &one, 1, &in[k]));
+        const plim_shape s = plim__shape_of(l, in[k]);
+        PLIM_FAIL_IF(s.rank != 1, l->err, PLIM_E_SHAPE, "convolve takes 1-D arrays: use conv for others");
+        PLIM_FAIL_IF(s.dim[0] == 0, l->err, PLIM_E_SHAPE, "convolve: an array is empty");
     }
-    const int64_t n = plim__shape_of(l, w).dim[0];
-    PLIM_FAIL_IF(n == 0, l->err, PLIM_E_SHAPE, "convolve: an array is empty");
-    /* same keeps the middle of full: the longer half of the border is cut on the right */
-    const int64_t before = mode == 0 ? n - 1 : mode == 1 ? n / 2 : 0, after = mode == 0 ? n - 1 : mode == 1 ? (n - 1) / 2 : 0;
-    if (before || after) PLIM_TRY(plim__op_pad(l->g, x, &before, &after, PLIM__EDGE_CONSTANT, 0, &x, l->err));
-    PLIM_TRY(convolve_as(l, x, w, weak, PLIM__EDGE_VALID, &x));
-    return done(out, x);
+    const uint32_t longer = plim__shape_of(l, in[1]).dim[0] > plim__shape_of(l, in[0]).dim[0];
+    uint32_t v;
+    PLIM_TRY(convolve_as(l, in[longer], in[1 - longer], edges[mode], &v));
+    return done(out, v);
 }
 
 /* --------------------------------------------------------------------------------------------- orders */

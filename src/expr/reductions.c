@@ -23,11 +23,6 @@ static plim_dtype sum_dtype(plim_dtype t)
     }
 }
 
-static plim_dtype mean_dtype(plim_dtype t)
-{
-    return plim__dtype_is_float(t) ? t : PLIM_F64;
-}
-
 /* What it is added in: the widest of its kind. */
 static plim_dtype accumulator_of(plim_dtype t)
 {
@@ -107,7 +102,7 @@ plim_status plim__call_mean(plim__lower *l, const plim__args *a, plim__item *out
     bool keepdims, skip = a->fn->data == 1;
     plim_dtype t;
     PLIM_TRY(operand(l, a, 1, &x, &mask));
-    t = mean_dtype(plim__dtype_of(l, x));
+    t = plim__dtype_of_mean(plim__dtype_of(l, x));
     if (!skip) PLIM_TRY(plim__arg_dtype(l, a, 2, t, &t));
     PLIM_TRY(plim__arg_bool(l, a, skip ? 2 : 3, &keepdims));
     PLIM_FAIL_IF(!plim__dtype_is_float(t), l->err, PLIM_E_TYPE, "%s: dtype must be a float", a->fn->name);
@@ -145,13 +140,18 @@ plim_status plim__call_var(plim__lower *l, const plim__args *a, plim__item *out)
     PLIM_TRY(plim__arg_float(l, a, 2, &ddof));
     PLIM_TRY(plim__arg_bool(l, a, 3, &keepdims));
     const plim_shape shape = plim__shape_of(l, x);
-    const plim_dtype t = mean_dtype(plim__dtype_of(l, x));
+    const plim_dtype t = plim__dtype_of_mean(plim__dtype_of(l, x));
     const bool root = a->fn->data == 1;
     const double divisor = count_of(&shape, mask) - ddof;
-    PLIM_FAIL_IF(shape.rank == PLIM_MAX_RANK && keepdims, l->err, PLIM_E_SHAPE, "%s: keepdims works up to %d dimensions", a->fn->name,
-                 PLIM_MAX_RANK - 1);
-    PLIM_TRY(plim__op_moments(l->g, x, mask, keepdims, &x, l->err));
+    const bool full = shape.rank == PLIM_MAX_RANK; /* the three moments need a dimension: what is reduced comes back after them */
+    PLIM_TRY(plim__op_moments(l->g, x, mask, keepdims && !full, &x, l->err));
     PLIM_TRY(moment(l, x, 2, &x));
+    if (keepdims && full) {
+        plim_shape kept = shape;
+        for (uint32_t d = 0; d < shape.rank; d++)
+            if (mask >> d & 1) kept.dim[d] = 1;
+        PLIM_TRY(plim__op_reshape(l->g, x, &kept, &x, l->err));
+    }
     PLIM_TRY(const_f64(l, divisor > 0 ? divisor : 0, &n)); /* too few elements: NaN or infinity, as NumPy has it */
     PLIM_TRY(ew_f64(l, PLIM__EW_DIV, x, n, root ? PLIM_F64 : t, &x));
     if (root) PLIM_TRY(ew_f64(l, PLIM__EW_SQRT, x, 0, t, &x));
@@ -242,7 +242,7 @@ plim_status plim__call_norm(plim__lower *l, const plim__args *a, plim__item *out
     if (!plim__arg_is_none(a, 1) && !plim__item_is_text(&a->arg[1], "fro")) PLIM_TRY(plim__arg_float(l, a, 1, &p));
     PLIM_TRY(plim__arg_bool(l, a, 3, &keepdims));
     PLIM_FAIL_IF(isnan(p), l->err, PLIM_E_INVALID, "norm: ord is NaN");
-    const plim_dtype t = mean_dtype(plim__dtype_of(l, x));
+    const plim_dtype t = plim__dtype_of_mean(plim__dtype_of(l, x));
     if (p == 2) {
         PLIM_TRY(ew_f64(l, PLIM__EW_SQUARE, x, 0, PLIM_F64, &v));
         PLIM_TRY(plim__op_reduce(l->g, PLIM__REDUCE_SUM, v, mask, keepdims, PLIM_F64, &v, l->err));
@@ -338,7 +338,13 @@ plim_status plim__call_histogram(plim__lower *l, const plim__args *a, plim__item
     PLIM_FAIL_IF(bins < 1 || bins > INT32_MAX, l->err, PLIM_E_INVALID, "%s: bins is %lld, it must be at least 1 and less than 2^31", a->fn->name,
                  (long long)bins);
     PLIM_TRY(plim__arg_is_none(a, 2) ? range_of_data(l, x, lo_hi) : range_given(l, a, lo_hi));
-    PLIM_TRY(a->fn->data ? edges(l, lo_hi, bins, &x) : plim__op_histogram(l->g, x, lo_hi[0], lo_hi[1], bins, &x, l->err));
+    if (a->fn->data) {
+        const plim_dtype t = plim__dtype_of_mean(plim__dtype_of(l, x));
+        PLIM_TRY(edges(l, lo_hi, bins, &x));
+        PLIM_TRY(plim__op_cast(l->g, x, t, &x, l->err)); /* the precision in which the elements are compared with them */
+    } else {
+        PLIM_TRY(plim__op_histogram(l->g, x, lo_hi[0], lo_hi[1], bins, &x, l->err));
+    }
     return done(out, x);
 }
 
@@ -372,7 +378,7 @@ static plim_status quantile_flat(plim__lower *l, uint32_t x, uint32_t q, bool ke
     PLIM_TRY(plim__op_select(l->g, *v, q, 0, false, v, l->err));
     if (!keepdims) return PLIM_OK;
     plim_shape to = plim__shape_of(l, *v);
-    PLIM_FAIL_IF(to.rank + rank > PLIM_MAX_RANK, l->err, PLIM_E_SHAPE, "quantile: the result has more than %d dimensions", PLIM_MAX_RANK);
+    PLIM_TRY(plim__rank_check(l, "quantile", to.rank + rank));
     for (uint32_t d = 0; d < rank; d++) to.dim[to.rank++] = 1;
     return plim__op_reshape(l->g, *v, &to, v, l->err);
 }
@@ -386,7 +392,7 @@ plim_status plim__call_quantile(plim__lower *l, const plim__args *a, plim__item 
     PLIM_TRY(quantile_points(l, a, q, &n, &scalar));
     PLIM_TRY(plim__arg_bool(l, a, 3, &keepdims));
     if (plim__dtype_of(l, x) == PLIM_BOOL) PLIM_TRY(plim__op_cast(l->g, x, PLIM_U8, &x, l->err));
-    const plim_dtype t = mean_dtype(plim__dtype_of(l, x));
+    const plim_dtype t = plim__dtype_of_mean(plim__dtype_of(l, x));
     const plim_shape shape = plim__shape_of(l, x), q_shape = {.rank = !scalar, .dim = {n}};
     const double count = count_of(&shape, mask);
     const uint32_t all = (1u << shape.rank) - 1;

@@ -72,7 +72,7 @@ plim_status plim__reshape_to(plim__lower *l, uint32_t x, const int64_t *dim, uin
     plim_shape to = {.rank = n}, known = {0};
     uint64_t count, rest;
     uint32_t open = n;
-    PLIM_FAIL_IF(n > PLIM_MAX_RANK, l->err, PLIM_E_SHAPE, "reshape: more than %d dimensions", PLIM_MAX_RANK);
+    PLIM_TRY(plim__rank_check(l, "reshape", n));
     for (uint32_t d = 0; d < n; d++) {
         PLIM_FAIL_IF(dim[d] < -1, l->err, PLIM_E_SHAPE, "reshape: dimension %u is %lld", d, (long long)dim[d]);
         PLIM_FAIL_IF(dim[d] == -1 && open < n, l->err, PLIM_E_SHAPE, "reshape: only one dimension may be -1");
@@ -127,7 +127,7 @@ plim_status plim__call_expand_dims(plim__lower *l, const plim__args *a, plim__it
     PLIM_TRY(plim__arg_array(l, a, 0, &x));
     const plim_shape s = plim__shape_of(l, x);
     PLIM_TRY(plim__arg_ints(l, a, 1, axis, PLIM_MAX_RANK, &n));
-    PLIM_FAIL_IF(s.rank + n > PLIM_MAX_RANK, l->err, PLIM_E_SHAPE, "expand_dims: the result has more than %d dimensions", PLIM_MAX_RANK);
+    PLIM_TRY(plim__rank_check(l, "expand_dims", s.rank + n));
     PLIM_TRY(plim__arg_axes(l, a, 1, s.rank + n, &mask, NULL, NULL));
     for (uint32_t d = 0; d < s.rank + n; d++) dim[d] = mask >> d & 1 ? 1 : s.dim[from++];
     PLIM_TRY(plim__reshape_to(l, x, dim, s.rank + n, &x));
@@ -172,7 +172,7 @@ static plim_status join_form(plim__lower *l, uint32_t how, uint32_t axis, bool f
     *v = x;
     if (flat) return ravel(l, x, v);
     if (how == JOIN_STACK) {
-        PLIM_FAIL_IF(s.rank == PLIM_MAX_RANK, l->err, PLIM_E_SHAPE, "stack: the result has more than %d dimensions", PLIM_MAX_RANK);
+        PLIM_TRY(plim__rank_check(l, "stack", s.rank + 1));
         for (uint32_t d = 0; d <= s.rank; d++) dim[d] = d < axis ? s.dim[d] : d == axis ? 1 : s.dim[d - 1];
         return plim__reshape_to(l, x, dim, s.rank + 1, v);
     }
@@ -298,12 +298,21 @@ plim_status plim__call_roll(plim__lower *l, const plim__args *a, plim__item *out
 /* x with a new dimension of `count` beside dimension `axis`, merged into it: before it the whole repeats, after it each element. */
 static plim_status repeat_beside(plim__lower *l, uint32_t x, uint32_t axis, int64_t count, bool each, uint32_t *v)
 {
-    const plim_shape s = plim__shape_of(l, x);
-    plim_shape wide = {.rank = s.rank + 1}, merged = s;
-    PLIM_FAIL_IF(s.rank == PLIM_MAX_RANK, l->err, PLIM_E_SHAPE, "elements can be repeated in up to %d dimensions", PLIM_MAX_RANK - 1);
-    PLIM_FAIL_IF(__builtin_mul_overflow(s.dim[axis], count, &merged.dim[axis]), l->err, PLIM_E_OVERFLOW, "%lld times dimension %u is more than 2^63",
+    const plim_shape whole = plim__shape_of(l, x);
+    plim_shape s = whole, merged = whole;
+    uint32_t at = axis;
+    if (s.rank == PLIM_MAX_RANK) { /* two dimensions away from the axis become one: room for the new one */
+        const uint32_t first = axis > 1 ? 0 : PLIM_MAX_RANK - 2;
+        PLIM_FAIL_IF(__builtin_mul_overflow(s.dim[first], s.dim[first + 1], &s.dim[first]), l->err, PLIM_E_OVERFLOW,
+                     "dimensions %u and %u together are more than 2^63", first, first + 1);
+        memmove(s.dim + first + 1, s.dim + first + 2, (PLIM_MAX_RANK - first - 2) * sizeof *s.dim);
+        s.rank--;
+        at -= first < axis;
+    }
+    plim_shape wide = {.rank = s.rank + 1};
+    PLIM_FAIL_IF(__builtin_mul_overflow(whole.dim[axis], count, &merged.dim[axis]), l->err, PLIM_E_OVERFLOW, "%lld times dimension %u is more than 2^63",
                  (long long)count, axis);
-    const uint32_t fresh = axis + each;
+    const uint32_t fresh = at + each;
     for (uint32_t d = 0; d < wide.rank; d++) wide.dim[d] = d == fresh ? 1 : s.dim[d - (d > fresh)];
     PLIM_TRY(plim__op_reshape(l->g, x, &wide, v, l->err));
     wide.dim[fresh] = count;

@@ -165,9 +165,11 @@ static plim_status index_array(plim__lower *l, uint32_t x, uint32_t first, uint3
     }
     const plim_shape now = plim__shape_of(l, x);
     plim_shape to = {0};
+    uint32_t rank = s.in.rank + s.n_fresh;
+    for (uint32_t d = 0; d < s.in.rank; d++) rank -= s.drop[d];
+    PLIM_TRY(plim__rank_check(l, "subscript", rank));
     for (uint32_t d = 0; d <= s.in.rank; d++) {
         for (uint32_t k = 0; k < s.fresh[d] + (d < s.in.rank && !s.drop[d]); k++) {
-            PLIM_FAIL_IF(to.rank == PLIM_MAX_RANK, l->err, PLIM_E_SHAPE, "the result has more than %d dimensions", PLIM_MAX_RANK);
             to.dim[to.rank++] = k < s.fresh[d] ? 1 : now.dim[d];
         }
     }

@@ -175,7 +175,30 @@ static plim__ew simplify_power(const plim__view *exponent, plim_dtype compute)
     return PLIM__EW_POW;
 }
 
-static plim__ew_loop find_loop(plim__ew fn, plim_dtype compute) { return PLIM__BEST(plim__ew_loop)(fn, compute); }
+/* nextafter among the numbers of a float of 16 bits, whose bits without the sign count up with its magnitude. The neighbour in f32 would round back. */
+static void next_narrow(plim_dtype t, float *out, const float *from, const float *toward, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        const float a = from[i], b = toward[i];
+        uint16_t bits;
+        out[i] = a == b ? b : a + b; /* NaN if one is */
+        if (!(a < b) && !(a > b)) continue;
+        plim__convert(&bits, t, &a, PLIM_F32, 1);
+        if (a == 0) bits = b < 0 ? 0x8001 : 1;
+        else bits = (uint16_t)((a < b) == (a > 0) ? bits + 1 : bits - 1);
+        plim__convert(&out[i], PLIM_F32, &bits, t, 1);
+    }
+}
+
+static void next_f16(void *out, const void *const *in, uint64_t n) { next_narrow(PLIM_F16, out, in[0], in[1], n); }
+static void next_bf16(void *out, const void *const *in, uint64_t n) { next_narrow(PLIM_BF16, out, in[0], in[1], n); }
+
+static plim__ew_loop find_loop(plim__ew fn, plim_dtype compute, plim_dtype out)
+{
+    if (fn == PLIM__EW_NEXTAFTER && compute == PLIM_F32 && out == PLIM_F16) return next_f16;
+    if (fn == PLIM__EW_NEXTAFTER && compute == PLIM_F32 && out == PLIM_BF16) return next_bf16;
+    return PLIM__BEST(plim__ew_loop)(fn, compute);
+}
 
 /* The type that operand k (0: the output) has inside the loop. */
 static plim_dtype loop_dtype(plim__ew fn, plim_dtype compute, uint32_t k)
@@ -200,7 +223,7 @@ void plim__ew_run(plim__ew fn, plim_dtype compute, const plim__view *out, const 
     _Alignas(64) char chunk[OPERANDS][CHUNK * 8], raw[CHUNK * 8];
     const plim__view *view[OPERANDS] = {out};
     for (uint32_t k = 0; k < n_in; k++) view[k + 1] = &in[k];
-    runner r = {.loop = find_loop(fn, compute), .raw = raw};
+    runner r = {.loop = find_loop(fn, compute, out->dtype), .raw = raw};
     PLIM_ASSERT(r.loop);
     plim__strided_new(&r.s, view, n_in + 1);
     for (uint32_t k = 0; k <= n_in; k++) {

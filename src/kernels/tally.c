@@ -8,6 +8,7 @@
 #include "core/size.h"
 #include "kernels/elementwise.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -172,17 +173,13 @@ static void hist_edges(hist_ctx *h, plim_dtype compute, plim_dtype in)
     for (int64_t i = 0; i <= h->bins; i++) {
         const volatile double product = (double)i * step;
         double edge = i == h->bins ? h->hi : product + h->lo;
-        if (compute == PLIM_F64) {
-            ((double *)h->edges)[i] = edge;
-            continue;
+        if (plim__dtype_is_float(in)) { /* the edges have the data's own precision, as NumPy's do */
+            uint64_t own;
+            plim__convert(&own, in, &edge, PLIM_F64, 1);
+            plim__convert(&edge, PLIM_F64, &own, in, 1);
         }
-        float narrow = (float)edge;
-        if (in != PLIM_F32) { /* the edges have the data's own precision, as NumPy's do */
-            uint16_t half;
-            plim__convert(&half, in, &edge, PLIM_F64, 1);
-            plim__convert(&narrow, PLIM_F32, &half, in, 1);
-        }
-        ((float *)h->edges)[i] = narrow;
+        if (compute == PLIM_F64) ((double *)h->edges)[i] = edge;
+        else ((float *)h->edges)[i] = (float)edge;
     }
 }
 
@@ -233,7 +230,7 @@ void plim__histogram_run(int64_t *out, int64_t stride, int64_t bins, double lo, 
     h.count = scratch;
     h.edges = h.count + h.copies * bins;
     memset(h.count, 0, (uint64_t)(h.copies * bins) * sizeof *h.count);
-    const bool narrow = plim__dtype_compute(in->dtype) == PLIM_F32;
+    const bool narrow = plim__dtype_compute(in->dtype) == PLIM_F32 && hi - lo <= FLT_MAX; /* of which x - lo is at most as much */
     hist_edges(&h, narrow ? PLIM_F32 : PLIM_F64, in->dtype);
 
     const plim__tracks tracks = {0};

@@ -16,7 +16,10 @@
 #define DIRECT_MAX 8       /* windows up to this size are summed element by element */
 #define NARROW_MAX 32      /* f32 sums of no more elements are good to about 1e-6 */
 
-static const plim__window_lanes *lanes_for(plim_dtype t) { return &PLIM__BEST(plim__window_lanes)[t == PLIM_F64]; }
+static const plim__window_lanes *lanes_for(plim_dtype t)
+{
+    return &PLIM__BEST(plim__window_lanes)[t == PLIM_F32 ? 0 : t == PLIM_F64 ? 1 : 2];
+}
 
 static double window_count(const plim__window *w)
 {
@@ -280,9 +283,9 @@ static void strip_all(strip *s, void *scratch, void (*sweep)(strip *s, const voi
     }
 }
 
-static strip strip_new(const plim__window *w, const plim__view *out, const plim__view *in, bool narrow)
+static strip strip_new(const plim__window *w, const plim__view *out, const plim__view *in, plim_dtype work)
 {
-    strip s = {.w = w, .out = out, .in = in, .last = w->rank - 1, .work = narrow ? PLIM_F32 : PLIM_F64};
+    strip s = {.w = w, .out = out, .in = in, .last = w->rank - 1, .work = work};
     s.bytes = plim_dtype_bytes(s.work);
     s.lanes = lanes_for(s.work);
     s.tall = s.last;
@@ -297,7 +300,8 @@ void plim__box_run(const plim__window *w, const plim__view *out, const plim__vie
         return;
     }
     const double count = window_count(w), scale = 1 / count;
-    strip s = strip_new(w, out, in, plim__dtype_compute(in->dtype) == PLIM_F32 && count <= NARROW_MAX);
+    const bool narrow = plim__dtype_compute(in->dtype) == PLIM_F32 && count <= NARROW_MAX;
+    strip s = strip_new(w, out, in, narrow ? PLIM_F32 : PLIM_F64);
     for (uint32_t d = 0; d < s.last; d++)
         if (w->size[d] > 1) s.tall = d;
     strip_all(&s, scratch, box_sweep, &scale);
@@ -319,6 +323,27 @@ static void coef_load(const strip *s, const plim__view *kernel, const int64_t of
     plim__copy(&to, &from);
 }
 
+/* The row's weights times what it loaded. Columns whose window reaches beyond the array are done weight by weight, so that a zero which is not there
+ * never meets a weight: 0 * inf would be NaN. */
+static void taps_inside(const strip *s, char *result)
+{
+    const plim__window *w = s->w;
+    const uint64_t b = s->bytes;
+    const int64_t k = w->size[s->last], first = s->col - w->shift[s->last], n = w->extent[s->last];
+    const bool zeros = w->border == PLIM__BORDER_CONSTANT || w->border == PLIM__BORDER_FULL;
+    const int64_t lo = zeros ? plim__clamp(-first, 0, s->cols) : 0, hi = zeros ? plim__clamp(n - first - k + 1, lo, s->cols) : s->cols;
+    if (hi > lo) s->lanes->taps(result + (uint64_t)lo * b, s->row + (uint64_t)lo * b, s->more, k, hi - lo);
+    if (lo == 0 && hi == s->cols) return;
+    for (int64_t t = 0; t < k; t++) {
+        const int64_t from = plim__clamp(-first - t, 0, s->cols), to = plim__clamp(n - first - t, from, s->cols);
+        const int64_t part[2][2] = {{from, plim__min(to, lo)}, {plim__max(from, hi), to}};
+        for (int i = 0; i < 2; i++) {
+            const int64_t j = part[i][0], cols = part[i][1] - j;
+            if (cols > 0) s->lanes->taps(result + (uint64_t)j * b, s->row + (uint64_t)(t + j) * b, s->more + (uint64_t)t * b, 1, cols);
+        }
+    }
+}
+
 /* One output row: no ring, every row of the window is loaded for it. */
 static void convolve_sweep(strip *s, const void *ctx)
 {
@@ -331,7 +356,7 @@ static void convolve_sweep(strip *s, const void *ctx)
         if (!base) continue;
         row_load(s, s->row, base);
         coef_load(s, ctx, off);
-        s->lanes->taps(result, s->row, s->more, s->w->size[s->last], s->cols);
+        taps_inside(s, result);
     } while (off_next(s, off, s->last));
     out_store(s, to, direct);
 }
@@ -339,6 +364,6 @@ static void convolve_sweep(strip *s, const void *ctx)
 void plim__convolve_run(const plim__window *w, const plim__view *out, const plim__view *in, const plim__view *kernel, void *scratch)
 {
     if (plim__view_count(out) == 0) return;
-    strip s = strip_new(w, out, in, out->dtype == PLIM_F32 && window_count(w) <= NARROW_MAX);
+    strip s = strip_new(w, out, in, out->dtype == PLIM_F32 && window_count(w) > NARROW_MAX ? PLIM_F64 : out->dtype);
     strip_all(&s, scratch, convolve_sweep, kernel);
 }

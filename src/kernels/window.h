@@ -8,7 +8,8 @@
  * the windows that hold them: horizontally by doubling (the sum of 2w is two sums of w), vertically by van Herk's method (1992): sums from the end of the last block
  * of `size` rows plus sums from the start of the present one, three additions whatever the size.
  *
- * Scratch is the caller's; nothing is kept. Sums of at most 32 elements of f32 are done in f32, everything else in f64. */
+ * Scratch is the caller's; nothing is kept. Sums of at most 32 elements of f32 are done in f32, convolutions of integers in 64 bits, everything
+ * else in f64. */
 #ifndef PLIM_KERNELS_WINDOW_H
 #define PLIM_KERNELS_WINDOW_H
 
@@ -18,6 +19,7 @@ typedef enum plim__border {
     PLIM__BORDER_CONSTANT, /* 0 */
     PLIM__BORDER_EDGE, PLIM__BORDER_REFLECT, PLIM__BORDER_SYMMETRIC, /* as numpy.pad has them */
     PLIM__BORDER_VALID, /* there is no outside: shift is 0 */
+    PLIM__BORDER_FULL,  /* 0; shift is size - 1. Of convolutions alone */
 } plim__border;
 
 typedef struct plim__window {
@@ -32,17 +34,18 @@ void plim__box_run(const plim__window *w, const plim__view *out, const plim__vie
 /** @param row  the length of the output's last dimension. Monotone in it. */
 uint64_t plim__box_scratch(const plim__window *w, int64_t row);
 
-/** out: the sum of the window's elements times `kernel` reversed in every dimension. `kernel` has the last dimensions of the window. out: f32 or f64. */
+/** out: the sum of the window's elements times `kernel` reversed in every dimension. `kernel` has the last dimensions of the window. out: f32, f64,
+ *  i64 or u64. Elements that a CONSTANT or FULL border would make up take no part. */
 void plim__convolve_run(const plim__window *w, const plim__view *out, const plim__view *in, const plim__view *kernel, void *scratch);
 uint64_t plim__convolve_scratch(const plim__window *w, int64_t row);
 
-/* ---- inner loops, in f32 and f64 */
+/* ---- inner loops, in f32, f64, and for convolutions in 64-bit integers, which wrap */
 typedef struct plim__window_lanes {
     void (*add)(void *acc, const void *x, int64_t n);                                             /* acc += x */
     void (*sum)(void *out, const void *const *rows, int64_t k, double scale, int64_t n);          /* out = scale * (rows[0] + ... ), 1 <= k */
     void (*taps)(void *acc, const void *x, const void *coef, int64_t k, int64_t n);               /* acc[j] += sum of coef[s] * x[j + s] */
 } plim__window_lanes;
 
-extern const plim__window_lanes plim__window_lanes_base[2], plim__window_lanes_v3[2]; /* f32, f64 */
+extern const plim__window_lanes plim__window_lanes_base[3], plim__window_lanes_v3[3]; /* f32, f64, integers */
 
 #endif

@@ -80,7 +80,11 @@ plim_status plim__op_reshape(plim_graph *g, uint32_t x, const plim_shape *to, ui
 plim_status plim__op_broadcast(plim_graph *g, uint32_t x, const plim_shape *to, uint32_t *v, plim_error *err);
 plim_status plim__op_concat(plim_graph *g, const uint32_t *in, uint32_t n_in, uint32_t axis, uint32_t *v, plim_error *err); /* same dtype */
 
-typedef enum plim__edge { PLIM__EDGE_CONSTANT, PLIM__EDGE_EDGE, PLIM__EDGE_REFLECT, PLIM__EDGE_SYMMETRIC, PLIM__EDGE_VALID } plim__edge;
+typedef enum plim__edge {
+    PLIM__EDGE_CONSTANT, PLIM__EDGE_EDGE, PLIM__EDGE_REFLECT, PLIM__EDGE_SYMMETRIC,
+    PLIM__EDGE_VALID, /* of windows: only those that lie inside */
+    PLIM__EDGE_FULL,  /* of convolutions: every window that holds an element of x */
+} plim__edge;
 /** numpy.pad's modes. (wrap is made of slices and concat by the front end.) reflect and symmetric: no more than the extent. */
 plim_status plim__op_pad(plim_graph *g, uint32_t x, const int64_t before[], const int64_t after[], plim__edge mode, double fill, uint32_t *v,
                          plim_error *err);
@@ -141,7 +145,9 @@ plim_status plim__op_radix_quantile(plim_graph *g, uint32_t x, const double *q, 
 /** Mean over a box of size[d] (1: none) around each element; even sizes reach one further to the left. Integers give f64, floats their own dtype.
  *  VALID gives only the elements whose window lies inside. */
 plim_status plim__op_box(plim_graph *g, uint32_t x, const int64_t size[], plim__edge edge, uint32_t *v, plim_error *err);
-/** Convolution (the kernel is flipped, as numpy.convolve does) over the last dimensions of x, as many as w has; f32 or f64 out. */
+/** Convolution (the kernel is flipped, as numpy.convolve does) over the last dimensions of x, as many as w has. Out: f32 where both are f32 or narrower floats;
+ *  of integers and bool i64, or u64 where one is, wrapping; f64 otherwise. Beyond a CONSTANT or FULL edge there is nothing: not even a product of 0 with a
+ *  weight that is infinite. */
 plim_status plim__op_convolve(plim_graph *g, uint32_t x, uint32_t w, plim__edge edge, uint32_t *v, plim_error *err);
 
 /* ---- matmul.c */

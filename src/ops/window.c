@@ -9,7 +9,8 @@
 
 #include <string.h>
 
-static_assert((int)PLIM__EDGE_VALID == (int)PLIM__BORDER_VALID && (int)PLIM__EDGE_REFLECT == (int)PLIM__BORDER_REFLECT, "the modes' order");
+static_assert((int)PLIM__EDGE_FULL == (int)PLIM__BORDER_FULL && (int)PLIM__EDGE_VALID == (int)PLIM__BORDER_VALID &&
+              (int)PLIM__EDGE_REFLECT == (int)PLIM__BORDER_REFLECT, "the modes' order");
 
 /* The window in each dimension: the box's sizes, or the kernel's extents in the last dimensions. */
 static plim__window window_of(const plim_graph *g, const plim__node *n)
@@ -20,17 +21,23 @@ static plim__window window_of(const plim_graph *g, const plim__node *n)
     for (uint32_t d = 0; d < x->rank; d++) {
         if (!kernel) w.size[d] = n->attr.i[d];
         else w.size[d] = d + kernel->rank < x->rank ? 1 : kernel->dim[d + kernel->rank - x->rank];
-        w.shift[d] = w.border == PLIM__BORDER_VALID ? 0 : w.size[d] / 2;
+        w.shift[d] = w.border == PLIM__BORDER_VALID ? 0 : w.border == PLIM__BORDER_FULL ? w.size[d] - 1 : w.size[d] / 2;
         w.extent[d] = x->dim[d];
     }
     return w;
 }
 
-/* How far a mirror reaches: a reflection leaves the border element out. */
-static plim_status window_check(const plim__window *w, const char *what, plim_shape *out, plim_error *err)
+static int64_t extent_out(const plim__window *w, uint32_t d)
 {
-    static const char *const name[] = {"constant", "edge", "reflect", "symmetric", "valid"};
-    PLIM_FAIL_IF(w->border > PLIM__BORDER_VALID, err, PLIM_E_INVALID, "%s: edge mode %d does not exist", what, (int)w->border);
+    const int64_t n = w->extent[d], more = w->size[d] - 1;
+    return w->border == PLIM__BORDER_VALID ? n - more : w->border == PLIM__BORDER_FULL ? n + more : n;
+}
+
+/* How far a mirror reaches: a reflection leaves the border element out. */
+static plim_status window_check(const plim__window *w, plim__border most, const char *what, plim_shape *out, plim_error *err)
+{
+    static const char *const name[] = {"constant", "edge", "reflect", "symmetric", "valid", "full"};
+    PLIM_FAIL_IF(w->border > most, err, PLIM_E_INVALID, "%s: edge mode %d does not exist", what, (int)w->border);
     out->rank = w->rank;
     for (uint32_t d = 0; d < w->rank; d++) {
         const int64_t n = w->extent[d], size = w->size[d], reach = size / 2;
@@ -39,7 +46,8 @@ static plim_status window_check(const plim__window *w, const char *what, plim_sh
         const bool short_mirror = (w->border == PLIM__BORDER_REFLECT && reach > n - 1) || (w->border == PLIM__BORDER_SYMMETRIC && reach > n);
         PLIM_FAIL_IF(short_valid || (size > 1 && short_mirror), err, PLIM_E_SHAPE, "%s: a window of %lld elements in dimension %u of extent %lld, edge mode %s",
                      what, (long long)size, d, (long long)n, name[w->border]);
-        out->dim[d] = w->border == PLIM__BORDER_VALID ? n - size + 1 : n;
+        PLIM_FAIL_IF(w->border == PLIM__BORDER_FULL && size > INT64_MAX - n, err, PLIM_E_OVERFLOW, "%s: dimension %u of the result is more than 2^63", what, d);
+        out->dim[d] = extent_out(w, d);
     }
     return PLIM_OK;
 }
@@ -48,7 +56,7 @@ static void window_axes(const plim_graph *g, const plim__node *n, plim__axes *ax
 {
     const plim__window w = window_of(g, n);
     plim_shape out = {.rank = w.rank};
-    for (uint32_t d = 0; d < w.rank; d++) out.dim[d] = w.border == PLIM__BORDER_VALID ? w.extent[d] - w.size[d] + 1 : w.extent[d];
+    for (uint32_t d = 0; d < w.rank; d++) out.dim[d] = extent_out(&w, d);
     plim__axes_reduce(axes, &out, 0, PLIM__PARALLEL);
     plim__axes_reduce_out(axes, 0, 0, 0, false);
 }
@@ -75,7 +83,7 @@ static plim_status box_infer(const plim_graph *g, plim__node *n, plim__type type
     const plim__value *x = plim__in(g, n, 0);
     const plim__window w = window_of(g, n);
     type[0].dtype = plim__dtype_is_float(x->dtype) ? x->dtype : PLIM_F64;
-    PLIM_TRY(window_check(&w, "box", &type[0].shape, err));
+    PLIM_TRY(window_check(&w, PLIM__BORDER_VALID, "box", &type[0].shape, err));
     n->n_out = 1;
     return PLIM_OK;
 }
@@ -124,9 +132,10 @@ static plim_status convolve_infer(const plim_graph *g, plim__node *n, plim__type
     PLIM_FAIL_IF(kernel->shape.rank < 1 || kernel->shape.rank > x->shape.rank, err, PLIM_E_SHAPE,
                  "convolve: a kernel of rank %u over an array of rank %u", kernel->shape.rank, x->shape.rank);
     const plim__window w = window_of(g, n);
-    const bool narrow = plim__dtype_compute(x->dtype) == PLIM_F32 && plim__dtype_compute(kernel->dtype) == PLIM_F32;
-    type[0].dtype = narrow ? PLIM_F32 : PLIM_F64;
-    PLIM_TRY(window_check(&w, "convolve", &type[0].shape, err));
+    const plim_dtype a = plim__dtype_compute(x->dtype), b = plim__dtype_compute(kernel->dtype);
+    if (plim__dtype_is_float(a) || plim__dtype_is_float(b)) type[0].dtype = a == PLIM_F32 && b == PLIM_F32 ? PLIM_F32 : PLIM_F64;
+    else type[0].dtype = a == PLIM_U64 || b == PLIM_U64 ? PLIM_U64 : PLIM_I64;
+    PLIM_TRY(window_check(&w, PLIM__BORDER_FULL, "convolve", &type[0].shape, err));
     n->n_out = 1;
     return PLIM_OK;
 }

@@ -60,24 +60,37 @@ static plim_status check_names(const plim_binding *b, uint32_t n, const char *ki
     return PLIM_OK;
 }
 
+static bool is_free(const plim_graph *g, uint32_t v)
+{
+    bool taken = g->value[v].kind != PLIM__VALUE_NODE;
+    for (uint32_t i = 0; i < g->n_outputs; i++) taken |= g->output[i].value == v;
+    return !taken;
+}
+
+/* The graph merges equal nodes: the copy of a value is one value, however often it is asked for. A further copy is the copy of a copy. */
 plim_status plim__own_output(plim_graph *g, uint32_t *v, plim_error *err)
 {
-    bool taken = g->value[*v].kind != PLIM__VALUE_NODE;
-    for (uint32_t i = 0; i < g->n_outputs; i++) taken |= g->output[i].value == *v;
-    if (!taken) return PLIM_OK;
-    const plim_dtype t = g->value[*v].dtype;
-    uint32_t copy = *v;
-    PLIM_TRY(plim__op_elementwise(g, PLIM__EW_COPY, plim__dtype_compute(t), t, v, 1, &copy, err));
-    for (uint32_t i = 0; i < g->n_outputs; i++)
-        if (g->output[i].value == copy) return plim__fail(err, PLIM_E_UNSUPPORTED, "one value cannot be written to three outputs; copy a file instead");
-    *v = copy;
+    while (!is_free(g, *v)) {
+        const plim_dtype t = g->value[*v].dtype;
+        PLIM_TRY(plim__op_elementwise(g, PLIM__EW_COPY, plim__dtype_compute(t), t, v, 1, v, err));
+    }
     return PLIM_OK;
 }
 
-/* The count of a result that is cut to its length (unique), or PLIM__NONE. */
+/* A copy that plim__own_output made, or one that would be the same node. */
+static bool is_copy(const plim_graph *g, const plim__node *n)
+{
+    return n->op == PLIM__OP_ELEMENTWISE && n->attr.kind == PLIM__EW_COPY && g->value[n->in[0]].dtype == g->value[n->out[0]].dtype;
+}
+
+/* The count of a result that is cut to its length (unique) or of a copy of one, or PLIM__NONE. */
 static uint32_t count_of(const plim_graph *g, uint32_t v)
 {
-    const uint32_t by = g->value[v].node;
+    uint32_t by = g->value[v].node;
+    while (by != PLIM__NONE && is_copy(g, &g->node[by])) {
+        v = g->node[by].in[0];
+        by = g->value[v].node;
+    }
     const bool counted = by != PLIM__NONE && g->node[by].op == PLIM__OP_UNIQUE && g->value[v].out == 0 && g->node[by].attr.i[1];
     return counted ? g->node[by].out[1] : PLIM__NONE;
 }
@@ -86,7 +99,7 @@ static uint32_t count_of(const plim_graph *g, uint32_t v)
 static plim_status check_counted(const plim_graph *g, plim_error *err)
 {
     for (uint32_t i = 0; i < g->n_nodes; i++)
-        for (uint32_t k = 0; k < g->node[i].n_in; k++)
+        for (uint32_t k = 0; k < g->node[i].n_in && !is_copy(g, &g->node[i]); k++)
             PLIM_FAIL_IF(count_of(g, g->node[i].in[k]) != PLIM__NONE, err, PLIM_E_UNSUPPORTED,
                          "the length of unique(x) is known only after the run, so nothing can be computed from it: give it room, as in unique(x, size=1000)");
     return PLIM_OK;
@@ -94,9 +107,11 @@ static plim_status check_counted(const plim_graph *g, plim_error *err)
 
 static plim_status add_output(plim_graph *g, uint32_t v, const char *name, const char *path, plim_error *err)
 {
+    uint32_t count = count_of(g, v);
     PLIM_TRY(plim__own_output(g, &v, err));
-    const uint32_t count = count_of(g, v);
-    return count == PLIM__NONE ? plim__graph_output(g, v, name, path, err) : plim__graph_output_counted(g, v, count, name, path, err);
+    if (count == PLIM__NONE) return plim__graph_output(g, v, name, path, err);
+    PLIM_TRY(plim__own_output(g, &count, err));
+    return plim__graph_output_counted(g, v, count, name, path, err);
 }
 
 /* Where the results of the last statement begin: a list's pieces are name0, name1, ... in a row. */

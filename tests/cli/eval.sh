@@ -61,6 +61,22 @@ expect 'the second of them' 0 $run 'd' d=d.npy <<'OUT'
 [[-1.5, -1.5, -1.5],
  [1.5, 1.5, 1.5]]
 OUT
+expect 'one value goes to any number of outputs' 0 $run 'a = s[:]; b = f32(s); c = s; d = +s' s=s.npy -o a=a.npy -o b=b.npy -o c=c.npy -o d=d.npy </dev/null
+expect 'each of them holds it' 0 $run 'stack([a, b, c, d]) == s' s=s.npy a=a.npy b=b.npy c=c.npy d=d.npy <<'OUT'
+[[[True, True, True],
+  [True, True, True]],
+ [[True, True, True],
+  [True, True, True]],
+ [[True, True, True],
+  [True, True, True]],
+ [[True, True, True],
+  [True, True, True]]]
+OUT
+expect 'a value of unknown length and its count, in any order' 0 $run 'u, n = unique(s // 2); v = u; k = n' s=s.npy -o n=n.npy -o u=u.npy \
+    -o k=k.npy -o v=v.npy </dev/null
+expect 'the length is known now' 0 $run 'concat([u, v, stack([n, k])])' u=u.npy v=v.npy n=n.npy k=k.npy <<'OUT'
+[0.0, 1.0, 2.0, 0.0, 1.0, 2.0, 3.0, 3.0]
+OUT
 expect 'pieces of a list go to numbered files' 0 $run 'b = split(s, 2, -1)' s=s.npy -o 'b=piece-%d.npy' </dev/null
 expect 'the last piece is the rest' 0 $run 'b' b=piece-1.npy <<'OUT'
 [[2.0],

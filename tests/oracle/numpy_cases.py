@@ -3,6 +3,7 @@
 
 usage: numpy_cases.py PLIMSOLL [FILTER]
 Prints a line per failure and, last, "N passed, N failed". Exits 77 where NumPy is missing."""
+import math
 import os
 import subprocess
 import sys
@@ -35,6 +36,28 @@ def conv2(x, w):
         for j in range(w.shape[1]):
             out += flipped[i, j] * p[i:i + x.shape[0], j:j + x.shape[1]]
     return out.astype(x.dtype)
+
+
+def average_dtype(x):
+    """Of what divides: floats stay, integers and bool are f64."""
+    return x.dtype if x.dtype.kind == "f" else np.float64
+
+
+def softmax(x, axis=-1):
+    e = np.exp(x.astype(np.float64) - x.max(axis, keepdims=True).astype(np.float64))
+    return (e / e.sum(axis, keepdims=True)).astype(average_dtype(x))
+
+
+def logsumexp(x, axis=None):
+    top = x.max(axis, keepdims=True).astype(np.float64)
+    total = np.exp(x.astype(np.float64) - top).sum(axis) + 0.0
+    return (np.log(total) + top.reshape(total.shape)).astype(average_dtype(x))
+
+
+def conv_int(x, w):
+    """Along the last dimension, same size, wrapping in the promoted dtype."""
+    before = len(w) - 1 - len(w) // 2
+    return np.stack([np.convolve(row, w)[before:before + row.size] for row in x])
 
 
 def f64(f):
@@ -133,6 +156,25 @@ CASES = [
     ("s + 1", lambda s: s + 1, 0),
     ("softmax_m = max(x,1,keepdims=True); z = exp(x - softmax_m); z / sum(z,1,keepdims=True)",
      f64(lambda x: (np.exp(x - x.max(1, keepdims=True)) / np.exp(x - x.max(1, keepdims=True)).sum(1, keepdims=True)).astype(np.float32)), 1e-5),
+    ("logsumexp(u,(1,0))", lambda u: logsumexp(u, (1, 0)), 1e-12),
+    ("softmax(u)", lambda u: softmax(u), 1e-12),
+    ("softmax(j)", lambda j: softmax(j), 1e-12),
+    ("softmax(j,0)", lambda j: softmax(j, 0), 1e-12),
+    ("logsumexp(j,1)", lambda j: logsumexp(j, 1), 1e-12),
+    ("logsumexp(b,0)", lambda b: logsumexp(b, 0), 1e-12),
+    ("softmax(g)", lambda g: softmax(g), 2e-3),
+    ("softmax(g,(0,1))", lambda g: softmax(g, (0, 1)), 2e-3),
+    ("logsumexp(g)", lambda g: logsumexp(g), 2e-3),
+    ("isclose(i, i[::-1], 0.1)", lambda i: np.isclose(i, i[::-1], 0.1), 0),
+    ("nan_to_num(g * 2)", lambda g: np.nan_to_num(g * np.float16(2)), 0),
+    ("gelu(i)", lambda i: np.float16(i.astype(np.float64) * np.frompyfunc(lambda t: 0.5 + 0.5 * math.erf(t / 2**0.5), 1, 1)(i).astype(float)), 2e-3),
+    ("convolve(reshape(i,(-1,)), [16, -1], 'valid')", lambda i: np.convolve(i.reshape(-1), [16, -1], "valid"), 0),
+    ("convolve(reshape(i,(-1,)), i[0])", lambda i: np.convolve(i.reshape(-1), i[0]), 0),
+    ("convolve(reshape(j,(-1,)), j[0,:9], 'same')", lambda j: np.convolve(j.reshape(-1), j[0, :9], "same"), 0),
+    ("convolve(reshape(b,(-1,)), b[0,:3])", lambda b: np.convolve(b.reshape(-1), b[0, :3]), 0),
+    ("convolve(v, [1, inf, 2])", lambda v: np.convolve(v, [1, np.inf, 2]), 0),
+    ("conv(j, j[5,:4])", lambda j: conv_int(j, j[5, :4]), 0),
+    ("conv(i, [1, 2, 1])", lambda i: conv_int(i, [1, 2, 1]), 0),
     ("(x - mean(x)) / std(x)", f64(lambda x: ((x - x.mean()) / x.std()).astype(np.float32)), 2e-5),
 ]
 
@@ -147,6 +189,9 @@ def data():
         "i": rng.integers(-100, 100, (501, 17)).astype(np.int8), "xf": np.asfortranarray(x), "xb": x.astype(">f4"),
         "q": rng.random((601, 601)).astype(np.float32), "v": rng.random(1501).astype(np.float32),
         "t": rng.random((1, 16, 64, 1021)).astype(np.float32), "e": np.zeros((0, 5), np.float32), "s": np.array(3.5),
+        "u": rng.integers(0, 256, (64, 31, 8, 33)).astype(np.uint8), "b": rng.random((701, 301)) < 0.5,
+        "j": rng.integers(-2**31, 2**31, (1301, 77)).astype(np.int32),
+        "g": (65504 - 32 * rng.integers(0, 3, (401, 1001))).astype(np.float16),
     }
 
 

@@ -512,6 +512,25 @@ static void test_table(void **unused)
     }
 }
 
+/* All numbers of a float of 16 bits in a row: each one's neighbour is the next in the row, not the next f32. */
+static void test_nextafter_narrow(void **unused)
+{
+    (void)unused;
+    static const struct { plim_dtype t; uint16_t infinity; } types[] = {{PLIM_F16, 0x7c00}, {PLIM_BF16, 0x7f80}};
+    for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
+        const plim_dtype t = types[k].t;
+        for (uint32_t magnitude = 0; magnitude <= types[k].infinity; magnitude++) {
+            const uint16_t a[4] = {(uint16_t)magnitude, (uint16_t)(magnitude | 0x8000), (uint16_t)magnitude, (uint16_t)(magnitude | 0x8000)};
+            const uint16_t away[4] = {types[k].infinity, types[k].infinity | 0x8000, 0, 0x8000};
+            const uint16_t up = (uint16_t)(magnitude + (magnitude < types[k].infinity)), down = (uint16_t)(magnitude - (magnitude > 0));
+            const uint16_t want[4] = {up, up | 0x8000, down, down | 0x8000};
+            uint16_t got[4];
+            run2(PLIM__EW_NEXTAFTER, t, got, t, a, away, 4);
+            if (memcmp(got, want, sizeof got)) fail_msg("nextafter of %s %#x: %#x %#x %#x %#x", plim_dtype_name(t), magnitude, got[0], got[1], got[2], got[3]);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -525,6 +544,7 @@ int main(void)
         cmocka_unit_test(test_unsigned_and_narrow),
         cmocka_unit_test(test_nan_rules),
         cmocka_unit_test(test_power_with_a_constant),
+        cmocka_unit_test(test_nextafter_narrow),
         cmocka_unit_test(test_views),
         cmocka_unit_test(test_in_place),
     };

@@ -15,7 +15,7 @@
 
 /* --------------------------------------------------------------------------------------------- inputs */
 
-enum { MAX_INPUTS = 16 };
+enum { MAX_INPUTS = 24 };
 
 typedef struct input {
     const char *name;
@@ -34,6 +34,9 @@ static double c_at(int i) { return (const double[]){-128, -3, 0, 5, 127}[i]; }
 static double w_at(int i) { return (const double[]){1, 0x1p40, 0x1p63}[i]; }
 static double n_at(int i) { return (const double[]){1, NAN, -2, INFINITY, 0.5, NAN}[i]; }
 static double k_at(int i) { return 3 + i; }
+static double deep_at(int i) { return (i * 5) % 7; }
+static double top_at(int i) { return (const double[]){-65504, 65504, 1, 65504}[i]; }
+static double ends_at(int i) { return (const double[]){-0x1p63, 0x1p62, 0x1p62, 0}[i]; }
 static double s_at(int i) { return (i * 7) % 5; }
 
 static const input inputs[] = {
@@ -48,9 +51,11 @@ static const input inputs[] = {
     {"n", PLIM_F32, {1, {6}}, n_at},
     {"k", PLIM_I64, {0, {0}}, k_at},
     {"s", PLIM_F32, {3, {2, 3, 4}}, s_at},
+    {"top", PLIM_F16, {1, {4}}, top_at},
+    {"ends", PLIM_I64, {1, {4}}, ends_at},
     {"big", PLIM_F32, {2, {3075200, 512}}, NULL},
     {"bf", PLIM_BF16, {1, {7}}, NULL},
-    {"deep", PLIM_F32, {8, {2, 2, 2, 2, 2, 2, 2, 2}}, NULL},
+    {"deep", PLIM_F32, {8, {2, 2, 2, 2, 2, 2, 2, 2}}, deep_at},
     {"none", PLIM_F32, {2, {0, 3}}, NULL},
 };
 
@@ -232,8 +237,18 @@ static const struct { const char *text, *type; } types[] = {
     {"bf * f16(1)", "f32[7]"},
     {"mean(bf)", "bf16[]"},
     {"bf / 3", "bf16[7]"},
+    {"softmax(bf)", "bf16[7]"},
+    {"logsumexp(bf)", "bf16[]"},
+    {"gelu(bf)", "bf16[7]"},
+    {"convolve(bf, bf)", "bf16[13]"},
+    {"convolve(bf, c)", "bf16[11]"},
+    {"conv(bf, [1, 2, 1])", "f64[7]"},
+    {"isclose(bf, h[0])", "bool[7]"},
     {"sum(deep, 3)", "f32[2,2,2,2,2,2,2]"},
     {"var(deep, 3)", "f32[2,2,2,2,2,2,2]"},
+    {"std(deep, (0, 3), keepdims=True)", "f32[1,2,2,1,2,2,2,2]"},
+    {"repeat(deep, 3, 0)", "f32[6,2,2,2,2,2,2,2]"},
+    {"tile(deep, (40, 1, 1, 1, 1, 1, 1, 1))", "f32[80,2,2,2,2,2,2,2]"},
     {"reciprocal(c)", "f16[5]"},
     {"floor(y)", "i32[4,6]"},
     {"w + 1", "u64[3]"},
@@ -374,7 +389,11 @@ static const struct { const char *text; plim_status code; int column; const char
     {"split(x, 2) + split(x, 1)", PLIM_E_SHAPE, 13, "different lengths"},
     {"split(x, 2)[5]", PLIM_E_SHAPE, 12, "outside"},
     {"[[1, 2], [3]] + x", PLIM_E_SHAPE, 15, "another length"},
-    {"deep[None]", PLIM_E_SHAPE, 5, "8 dimensions"},
+    {"deep[None]", PLIM_E_SHAPE, 5, "the result has 9 dimensions; arrays have at most 8"},
+    {"expand_dims(deep, (0, 1))", PLIM_E_SHAPE, 1, "the result has 10 dimensions"},
+    {"stack([deep, deep])", PLIM_E_SHAPE, 1, "the result has 9 dimensions"},
+    {"reshape(x, (2, 2, 2, 3, 1, 1, 1, 1, 1))", PLIM_E_SHAPE, 1, "9 elements, 8 at most: arrays have no more dimensions"},
+    {"tensordot(deep, deep, 1)", PLIM_E_SHAPE, 1, "dimensions"},
     {"isclose(x, 'a')", PLIM_E_TYPE, 1, "string"},
     {"1 + gelu(x, 2)", PLIM_E_INVALID, 5, "takes (x)"},
     {"y = ptp(b)", PLIM_E_TYPE, 5, "bool"},

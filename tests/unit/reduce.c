@@ -4,6 +4,8 @@
 #include "kernels/reduce.h"
 #include "parts.h"
 
+#include <float.h>
+
 static parts_lab lab_new(plim_dtype t, const plim_shape *s, uint64_t seed)
 {
     parts_lab f = parts_lab_new(seed);
@@ -315,6 +317,23 @@ static void test_histogram(void **state)
     check_histogram(PLIM_F64, &(plim_shape){1, {20000}}, 10000, -20, 51, 3);
 }
 
+/* From the least f32 to the largest: their difference is no f32. */
+static void test_histogram_wide(void **state)
+{
+    (void)state;
+    const plim_shape s = {1, {4}}, scalar = {0};
+    const double lo = -FLT_MAX, hi = FLT_MAX;
+    parts_lab f = lab_new(PLIM_F32, &s, 1);
+    uint32_t vlo, vhi, v;
+    memcpy(f.data[f.x], (float[]){-FLT_MAX, 1, FLT_MAX / 2, FLT_MAX}, 16);
+    assert_int_equal(plim__graph_const(f.g, PLIM_F64, &scalar, &lo, &vlo, NULL), PLIM_OK);
+    assert_int_equal(plim__graph_const(f.g, PLIM_F64, &scalar, &hi, &vhi, NULL), PLIM_OK);
+    assert_int_equal(plim__op_histogram(f.g, f.x, vlo, vhi, 4, &v, NULL), PLIM_OK);
+    parts_run(f.g, f.data, PARTS_WHOLE, &f.rng);
+    assert_memory_equal(f.data[v], ((int64_t[]){1, 0, 1, 2}), 32);
+    parts_lab_free(&f);
+}
+
 /* ------------------------------------------------------------------------------------------------- cumsum */
 
 static void check_scan(plim__reduction how, plim_dtype t, plim_dtype out, const plim_shape *s, uint32_t axis, uint64_t seed)
@@ -383,7 +402,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reduce), cmocka_unit_test(test_wrap), cmocka_unit_test(test_refusals), cmocka_unit_test(test_moments),
-        cmocka_unit_test(test_long_sum), cmocka_unit_test(test_argreduce), cmocka_unit_test(test_histogram), cmocka_unit_test(test_scan),
+        cmocka_unit_test(test_long_sum), cmocka_unit_test(test_argreduce), cmocka_unit_test(test_histogram),
+        cmocka_unit_test(test_histogram_wide), cmocka_unit_test(test_scan),
         cmocka_unit_test(test_lanes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

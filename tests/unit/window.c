@@ -27,7 +27,7 @@ static long double window_sum(const void *x, plim_dtype t, const plim_shape *s, 
         int64_t rest = o, linear = 0, stride = 1, flip = 0, flip_stride = 1;
         bool inside = true;
         for (uint32_t d = s->rank; d-- > 0;) {
-            const int64_t off = rest % size[d], shift = edge == PLIM__EDGE_VALID ? 0 : size[d] / 2;
+            const int64_t off = rest % size[d], shift = edge == PLIM__EDGE_VALID ? 0 : edge == PLIM__EDGE_FULL ? size[d] - 1 : size[d] / 2;
             rest /= size[d];
             const int64_t i = border(edge, at[d] - shift + off, s->dim[d]);
             inside = inside && i >= 0;
@@ -124,10 +124,58 @@ static void test_convolve(void **state)
         {{1, {60}}, {1, {3}}}, {{1, {60}}, {1, {8}}}, {{1, {4100}}, {1, {41}}}, {{2, {20, 30}}, {1, {5}}}, {{2, {20, 30}}, {2, {3, 4}}},
         {{2, {20, 30}}, {2, {9, 7}}}, {{3, {5, 12, 14}}, {2, {3, 3}}}, {{3, {6, 7, 9}}, {3, {2, 3, 5}}},
     };
-    static const struct { plim_dtype x, w; } types[] = {{PLIM_F32, PLIM_F32}, {PLIM_F64, PLIM_F64}, {PLIM_F16, PLIM_F32}, {PLIM_I16, PLIM_I8}, {PLIM_F32, PLIM_F64}};
+    static const struct { plim_dtype x, w; } types[] = {{PLIM_F32, PLIM_F32}, {PLIM_F64, PLIM_F64}, {PLIM_F16, PLIM_F32}, {PLIM_I16, PLIM_I8}, {PLIM_F32, PLIM_F64},
+        {PLIM_U8, PLIM_I32}, {PLIM_BOOL, PLIM_BOOL}, {PLIM_U64, PLIM_U8}, {PLIM_I8, PLIM_F32}};
     for (size_t k = 0; k < COUNT_OF(pairs); k++)
         for (size_t t = 0; t < COUNT_OF(types); t++)
-            for (int edge = 0; edge <= PLIM__EDGE_VALID; edge++) check_convolve(types[t].x, types[t].w, &pairs[k].x, &pairs[k].w, (plim__edge)edge, k);
+            for (int edge = 0; edge <= PLIM__EDGE_FULL; edge++) check_convolve(types[t].x, types[t].w, &pairs[k].x, &pairs[k].w, (plim__edge)edge, k);
+}
+
+/* Integers are added in 64 bits and wrap, as NumPy's do. */
+static void test_convolve_wraps(void **state)
+{
+    (void)state;
+    const plim_shape s = {1, {3}}, k = {1, {2}};
+    const uint64_t big = INT64_MAX;
+    const int64_t want[4] = {-2, (int64_t)(3 * big + 10), 29, 21};
+    parts_lab lab = parts_lab_new(3);
+    const uint32_t x = parts_lab_input(&lab, PLIM_I64, &s), w = parts_lab_input(&lab, PLIM_I64, &k);
+    uint32_t v;
+    memcpy(lab.data[x], (int64_t[]){INT64_MAX, 5, 7}, 24);
+    memcpy(lab.data[w], (int64_t[]){2, 3}, 16);
+    assert_int_equal(plim__op_convolve(lab.g, x, w, PLIM__EDGE_FULL, &v, NULL), PLIM_OK);
+    assert_int_equal(lab.g->value[v].dtype, PLIM_I64);
+    parts_run(lab.g, lab.data, PARTS_CUT, &lab.rng);
+    assert_memory_equal(lab.data[v], want, sizeof want);
+    parts_lab_free(&lab);
+}
+
+/* What lies beyond the array takes no part: an infinite weight makes no NaN of it. */
+static void test_convolve_infinite(void **state)
+{
+    (void)state;
+    const plim_shape s = {2, {3, 70}}, k = {2, {2, 3}};
+    for (int full = 0; full < 2; full++) {
+        const plim__edge edge = full ? PLIM__EDGE_FULL : PLIM__EDGE_CONSTANT;
+        parts_lab lab = parts_lab_new(3);
+        const uint32_t x = parts_lab_input(&lab, PLIM_F64, &s), w = parts_lab_input(&lab, PLIM_F64, &k);
+        uint32_t v;
+        for (int i = 0; i < 3 * 70; i++) ((double *)lab.data[x])[i] = 1;
+        for (int i = 0; i < 6; i++) ((double *)lab.data[w])[i] = i == 0 ? INFINITY : 1; /* flipped, the last of the window */
+        assert_int_equal(plim__op_convolve(lab.g, x, w, edge, &v, NULL), PLIM_OK);
+        for (int mode = PARTS_WHOLE; mode <= PARTS_CUT; mode++) {
+            parts_run(lab.g, lab.data, mode, &lab.rng);
+            const plim_shape out = lab.g->value[v].shape;
+            const int64_t reach = edge == PLIM__EDGE_FULL ? 0 : 1; /* of the window beyond its column */
+            for (int64_t i = 0; i < out.dim[0]; i++)
+                for (int64_t j = 0; j < out.dim[1]; j++) {
+                    const double have = ((double *)lab.data[v])[i * out.dim[1] + j];
+                    const bool holds = i < 3 && j + reach < 70;
+                    if (isnan(have) || !!isinf(have) != holds) fail_msg("edge %d: element %d, %d is %g", (int)edge, (int)i, (int)j, have);
+                }
+        }
+        parts_lab_free(&lab);
+    }
 }
 
 /* A NaN and an infinity touch only the windows that hold them, however the sums are made. */
@@ -165,13 +213,16 @@ static void test_refusals(void **state)
     assert_non_null(strstr(err.message, "reflect"));
     assert_int_equal(plim__op_convolve(lab.g, x, k3, PLIM__EDGE_EDGE, &v, NULL), PLIM_E_SHAPE);
     assert_int_equal(plim__op_convolve(lab.g, x, k10, PLIM__EDGE_SYMMETRIC, &v, NULL), PLIM_E_SHAPE);
+    assert_int_equal(plim__op_box(lab.g, x, (int64_t[]){1, 3}, PLIM__EDGE_FULL, &v, NULL), PLIM_E_INVALID);
+    assert_int_equal(plim__op_convolve(lab.g, x, k10, (plim__edge)(PLIM__EDGE_FULL + 1), &v, NULL), PLIM_E_INVALID);
     parts_lab_free(&lab);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_box), cmocka_unit_test(test_convolve), cmocka_unit_test(test_box_nan), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_box), cmocka_unit_test(test_convolve), cmocka_unit_test(test_convolve_wraps),
+        cmocka_unit_test(test_convolve_infinite), cmocka_unit_test(test_box_nan), cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
