@@ -1,22 +1,27 @@
 #!/usr/bin/env python3
 """Random programs of the array language against NumPy, each in a memory cgroup as large as its budget.
 
-    python3 tests/random_programs --seed 7 --count 300 --plimsoll build/plimsoll      programs 0 to 299 of seed 7
-    python3 tests/random_programs --seed 7 --only 123                                 one of them, with what it does
-    python3 tests/random_programs --pairs --plimsoll build/plimsoll                   every function's result given to every function
-    python3 tests/random_programs --seconds 600 -j 2                                  as many as there is time for
+    python3 tests/random_programs --seed 7 --count 300 --plimsoll build/plimsoll  programs 0 to 299 of seed 7
+    python3 tests/random_programs --seed 7 --only 123                             one of them
+    python3 tests/random_programs --pairs                                         every function's result to every other
+    python3 tests/random_programs --seconds 600 -j 2                              as many as there is time for
 
-A failing program is made as small as possible and printed with the commands that show it. Prints TAP lines and, last, what was done."""
+A failing program is made as small as possible and printed with the commands that show it. Prints TAP lines and, last,
+what was done."""
 import argparse
+import atexit
 import collections
 import dataclasses
 import multiprocessing
+import multiprocessing.util
 import os
 import random
 import signal
 import sys
+import tempfile
 import time
 import traceback
+import warnings
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
@@ -29,7 +34,7 @@ except ImportError:
 
 import generate  # noqa: E402
 import language  # noqa: E402
-from program import functions_in, is_list  # noqa: E402
+from program import functions_in  # noqa: E402
 from run import Failure, Runner, command  # noqa: E402
 from shrink import Shrinker  # noqa: E402
 from values import INF, KIND  # noqa: E402
@@ -43,7 +48,8 @@ def options():
     a = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     a.add_argument("--plimsoll", default=os.environ.get("PLIMSOLL", "build/plimsoll"))
     a.add_argument("--seed", type=int, default=1)
-    a.add_argument("--count", type=int, default=0, help="programs, from number 0 (with --pairs: pairs, spread over all of them; 0: all)")
+    a.add_argument("--count", type=int, default=0,
+                   help="programs, from number 0 (with --pairs: pairs, spread over all of them; 0: all)")
     a.add_argument("--seconds", type=float, default=0, help="programs until the time is over")
     a.add_argument("--only", type=int, help="this one alone")
     a.add_argument("--pairs", action="store_true", help="producer and consumer: all of them")
@@ -54,21 +60,21 @@ def options():
     a.add_argument("--max-failures", type=int, default=0, help="stop after so many")
     a.add_argument("--report", help="a file that gets every failure, shrunk")
     a.add_argument("-v", "--verbose", action="store_true")
+    a.add_argument("-q", "--quiet", action="store_true", help="no line for what passes")
     return a.parse_args()
 
 
-# --------------------------------------------------------------------------------------------------------------------------- workers
+# ------------------------------------------------------------------------------------------------------------ workers
 
 def prepare(args):
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if multiprocessing.parent_process():  # the parent ends its children with SIGTERM: they clean up
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     np.seterr(all="ignore")
-    import warnings
     warnings.filterwarnings("ignore")
     worker["args"] = args
     worker["runner"] = Runner(args.plimsoll, not args.no_cgroup)
-    import atexit
-    from multiprocessing import util
-    util.Finalize(None, worker["runner"].close, exitpriority=1)
+    multiprocessing.util.Finalize(None, worker["runner"].close, exitpriority=1)  # where this is a child
     atexit.register(worker["runner"].close)
 
 
@@ -96,7 +102,8 @@ def one(number):
         except Failure as f:
             result["failures"].append(explained(tried, expected, f))
             break
-    result.update(runs=runner.runs - before[0], compared=runner.compared - before[1], skipped=runner.skipped - before[2],
+    result.update(runs=runner.runs - before[0], compared=runner.compared - before[1],
+                  skipped=runner.skipped - before[2],
                   spare=min(runner.spare, default=None))
     return result
 
@@ -107,13 +114,14 @@ def explained(program, expected, f):
         s = Shrinker(runner)
         program, f, expected = s.shrink(program, f, expected)
     used = sorted({x for _, n in program.statements for x in functions_in(n)})
-    return (f.kind, f.detail, " ".join(used), [program.text()] + command(program, runner, expected, runner.floor_budget(program)))
+    return (f.kind, f.detail, " ".join(used),
+            [program.text()] + command(program, runner, expected, runner.floor_budget(program)))
 
 
-# ----------------------------------------------------------------------------------------------------------------------- self-test
+# ---------------------------------------------------------------------------------------------------------- self-test
 
 def spoil(rng, counts):
-    """One element that is known, off by one or by a part in 64: where the tolerance hides that, the element says nothing and is counted."""
+    """Changes one known element by 1 or by a part in 64; where the tolerance hides that, it is counted."""
     def f(got, want):
         known = np.flatnonzero((want.err < INF).reshape(-1)) if want.err is not None else np.arange(want.size)
         if known.size == 0:
@@ -140,7 +148,24 @@ def spoil(rng, counts):
     return f
 
 
+def notices_new_functions():
+    """A function, a parameter or an alias that the documentation gets, and the generator has not."""
+    with open(DOCS, encoding="utf-8") as f:
+        docs = f.read()
+    changes = {"a function": ("| `copy(x)` |", "| `trapezoid(x, y)` | area |\n| `copy(x)` |"),
+               "a parameter": ("`flip(x, axis=None)`", "`flip(x, axis=None, n=1)`"),
+               "an alias": ("| `absolute` | `abs` |", "| `absolute` | `abs` |\n| `integral` | `trapezoid` |")}
+    good = True
+    for what, (old, new) in changes.items():
+        with tempfile.NamedTemporaryFile("w", suffix=".md", encoding="utf-8") as f:
+            f.write(docs.replace(old, new))
+            f.flush()
+            good &= tap(old in docs and bool(language.missing(f.name)), f"{what} that the generator lacks is noticed")
+    return good
+
+
 def self_test(args):
+    good = notices_new_functions()
     prepare(args)
     runner = worker["runner"]
     counts = collections.Counter()
@@ -158,13 +183,14 @@ def self_test(args):
             pass
     blind = counts["hidden by the tolerance"]
     print("# self-test: " + ", ".join(f"{n} {what}" for what, n in sorted(counts.items())))
-    tap(counts["missed"] == 0 and counts["spoilt"] > args.self_test / 2, f"spoilt results are noticed, {counts['spoilt']} of them")
+    tap(counts["missed"] == 0 and counts["spoilt"] > args.self_test / 2,
+        f"spoilt results are noticed, {counts['spoilt']} of them")
     tap(blind * 20 <= counts["spoilt"], f"tolerances hide a change of a part in 64 in less than 5 % ({blind})")
     runner.close()
-    return counts["missed"] or blind * 20 > counts["spoilt"]
+    return not good or counts["missed"] or blind * 20 > counts["spoilt"]
 
 
-# ------------------------------------------------------------------------------------------------------------------------------ main
+# --------------------------------------------------------------------------------------------------------------- main
 
 def tap(good, name):
     print(f"{'ok' if good else 'not ok'} - {name}", flush=True)
@@ -172,7 +198,8 @@ def tap(good, name):
 
 
 def coverage():
-    wrong = language.missing(DOCS) + [f"{name}: no maker in tests/random_programs/generate.py" for name in generate.lacking()]
+    wrong = language.missing(DOCS) + [f"{name}: no maker in tests/random_programs/generate.py"
+                                      for name in generate.lacking()]
     tap(not wrong, "every function of the language has an oracle and a maker")
     for line in wrong:
         print("# " + line)
@@ -232,10 +259,14 @@ def main():
             totals["failed"] += 1
         if result["failures"]:
             show(result, report)
-        elif result["made"] and (not args.pairs or args.verbose):
-            print(f"ok - program {result['number']}" + (f": {result['text']}" if args.verbose else ""))
+        elif result["made"] and not args.quiet:
+            print(f"ok - {'pair' if args.pairs else 'program'} {result['number']}"
+                  + (f": {result['text']}" if args.verbose else ""))
 
-    over = lambda: (args.seconds and time.monotonic() - begin > args.seconds) or (args.max_failures and totals["failed"] >= args.max_failures)  # noqa: E731
+    def over():
+        late = args.seconds and time.monotonic() - begin > args.seconds
+        return late or (args.max_failures and totals["failed"] >= args.max_failures)
+
     if args.jobs == 1:
         prepare(args)
         for n in numbers(args):
@@ -257,14 +288,16 @@ def main():
         without = probe.groups is None
         probe.close()
     if without:
-        print("# WITHOUT MEMORY CGROUPS: none can be made here (or --no-cgroup, or a sanitizer in the build); budgets were not enforced by the kernel")
+        print("# WITHOUT MEMORY CGROUPS (none can be made here, or --no-cgroup, or a sanitizer in the build): "
+              "the kernel did not enforce the budgets")
     seconds = time.monotonic() - begin
     if args.pairs:
-        tap(totals["failed"] == 0, f"pairs: {done - unmade} programs of a producer and a consumer")
-        print(f"# {unmade} pairs have no arguments that both take")
+        print(f"# {done - unmade} pairs of a producer and a consumer at {len(SHARES)} budgets each; "
+              f"{unmade} have no arguments that both take")
     unused = [f for f in generate.MAKERS if f not in used and f != ".shape"]
-    print(f"# seed {args.seed}: {done} programs, {totals['runs']} runs, {totals['failed']} failed, {totals['compared']} elements compared, "
-          f"{totals['skipped']} left open, {seconds:.0f} s; least spare of the planned peak: {least} bytes; functions not used: {' '.join(unused) or 'none'}")
+    print(f"# seed {args.seed}: {done} programs, {totals['runs']} runs, {totals['failed']} failed, {seconds:.0f} s; "
+          f"{totals['compared']} elements compared, {totals['skipped']} left open; "
+          f"least spare of the planned peak: {least} bytes; functions not used: {' '.join(unused) or 'none'}")
     for (kind, functions), n in groups.most_common():
         print(f"# {n} x {kind}: {functions}")
     return 0 if good and totals["failed"] == 0 else 1

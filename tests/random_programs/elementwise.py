@@ -1,13 +1,15 @@
 """The oracle of the elementwise functions: NumPy's dtype rules with NEP 50's weak numbers, and NumPy's values.
 
-ROWS has a line per function: its arity; its class, which is the dtype rule; the function itself; the units in the last place that it may be off
-(0: it must be the correctly rounded result). Functions with ulps are computed in f64, the others in the dtype that the language computes in."""
+ROWS has a line per function: its arity; its class, which is the dtype rule; the function itself; the units in the last
+place that it may be off (0: it must be the correctly rounded result). Functions with ulps are computed in f64, the
+others in the dtype that the language computes in."""
 import itertools
 import math
 
 import numpy as np
 
-from values import (BYTES, FLOATS, INF, KIND, REP, Reject, Val, as_val, err_of, float_of, int_fits, is_number, promote, promote_all, promote_weak,
+from values import (BYTES, INF, KIND, REP, Reject, Val, as_val, float_of, int_fits, is_number, promote, promote_all,
+                    promote_weak,
                     rounded, settle, strong, ulp, weak_kind)
 
 ULPS = 5  # of functions that have no correctly rounded result
@@ -22,22 +24,23 @@ def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
-def remainder(a, b):
-    return np.where(b == 0, 0, np.remainder(a, np.where(b == 0, 1, b))).astype(a.dtype) if a.dtype.kind in "iu" else np.remainder(a, b)
+def by_zero(f):
+    """Integers divided by 0 give 0."""
+    def g(a, b):
+        if a.dtype.kind == "f":
+            return f(a, b)
+        return np.where(b == 0, 0, f(a, np.where(b == 0, 1, b))).astype(a.dtype)
+    return g
 
 
-def floor_divide(a, b):
-    return np.where(b == 0, 0, np.floor_divide(a, np.where(b == 0, 1, b))).astype(a.dtype) if a.dtype.kind in "iu" else np.floor_divide(a, b)
+remainder = by_zero(np.remainder)
+floor_divide = by_zero(np.floor_divide)
 
 
 def power(a, b):
     if a.dtype.kind in "iu" and (b < 0).any():
         raise Reject("integers to negative powers")
     return np.power(a, b)
-
-
-def shift_left(a, b):
-    return np.left_shift(a, b)
 
 
 def sign(a):
@@ -50,10 +53,6 @@ def clip(x, lo, hi):
 
 def where(c, x, y):
     return np.where(c != 0, x, y)
-
-
-def rint(x):
-    return np.rint(x)
 
 
 ARITH, INTS, FLOAT, ROUND, COMPARE, LOGIC, TEST = "arith ints float round compare logic test".split()
@@ -133,15 +132,19 @@ BOOL_AS_I8 = {"floor_divide", "remainder", "pow", "square", "bitwise_left_shift"
 WILD = {"sin": 0.5, "cos": 0.5, "tan": 0.05}
 
 
+def high_bits(x):
+    return (np.ascontiguousarray(x, np.float32).view(np.uint32) >> np.uint32(16)).astype(np.int32).reshape(x.shape)
+
+
 def next_narrow(x, y, t):
     """nextafter among the 16-bit floats: one step of the sign-magnitude number that its bits are."""
     if t == "f16":
         return np.nextafter(x.astype(np.float16), y.astype(np.float16)).astype(np.float32)
     x, y = np.broadcast_arrays(x, y)
-    bits = (np.ascontiguousarray(x, np.float32).view(np.uint32) >> np.uint32(16)).astype(np.int32).reshape(x.shape)
+    bits, same = (high_bits(v) for v in (x, y))
     away = (y > x) == (x > 0)
     step = np.where(x == 0, np.where(y > 0, 1, 0x8001), np.where(away, bits + 1, bits - 1))
-    step = np.where(x == y, (np.ascontiguousarray(y, np.float32).view(np.uint32) >> np.uint32(16)).astype(np.int32).reshape(y.shape), step)
+    step = np.where(x == y, same, step)
     out = (step.astype(np.uint32) << np.uint32(16)).view(np.float32)
     return np.where(np.isnan(x) | np.isnan(y), np.float32(np.nan), out)
 

@@ -1,15 +1,18 @@
 """Random programs: every function has a maker, which turns a value into a call that the language takes.
 
-Values are computed while the program grows, so a maker sees shapes, dtypes and numbers, and what the oracle refuses is simply not taken."""
+Values are computed while the program grows, so a maker sees shapes, dtypes and numbers, and what the oracle refuses is
+simply not taken."""
+import dataclasses
+import inspect
 import random
-import zlib
 
 import numpy as np
 
 import elementwise as ew
-from language import ALIASES, FUNCTIONS, EDGES, documented
-from program import (OPERATORS, UNARY, Dtype, Input, Program, depth, evaluate, functions_in, is_list, text_of)
-from values import BYTES, DTYPES, INF, KIND, REP, Reject, Val, int_fits
+from language import ALIASES, EDGES, FUNCTIONS
+from program import (OPERATORS, UNARY, Dtype, Input, Program, depth, evaluate, is_list, names_in, text_of,
+                     walk_children, with_children)
+from values import BYTES, DTYPES, INF, KIND, REP, Reject, Val
 
 SYMBOLS = {name: op for op, name in OPERATORS.items()}
 UNARY_SYMBOLS = {name: op for op, name in UNARY.items()}
@@ -36,8 +39,7 @@ class Maker:
         return self.r.choice(xs)
 
     def call(self, name, args, **params):
-        """name(args, parameters): parameters that are None are left out; some are given by place, where they follow one another."""
-        import inspect
+        """name(args, parameters): those that are `...` are left out, some of the others are given by place."""
         order = list(inspect.signature(FUNCTIONS[name]).parameters)[len(args):]
         given = [(k, ("lit", v)) for k, v in params.items() if v is not ...]
         given.sort(key=lambda kv: order.index(kv[0]) if kv[0] in order else 99)
@@ -65,7 +67,7 @@ class Maker:
                 choices += [-1, -2, -5]
             if self.chance(0.1):
                 choices = [top, top // 2, int(np.iinfo(REP[t]).min)]
-                choices = [c for c in choices if c < 2**63]
+                choices = [c for c in choices if -2**63 < c < 2**63]  # -2**63 cannot be written: it is a negated 2**63
             if self.chance(0.15) and not small:
                 return self.pick(0.5, 2.0, -1.5)
             return self.r.choice(choices)
@@ -95,13 +97,15 @@ class Maker:
             subs = [slice(None)] * d + [slice(None, None, -1)]
             return ("idx", node, subs)
         if kind < 0.6 and x.ndim and x.size:
-            return ("call", self.pick("max", "min", "sum", "mean"), "function", [node, ("lit", self.axis(x))], [("keepdims", ("lit", True))])
+            return ("call", self.pick("max", "min", "sum", "mean"), "function", [node, ("lit", self.axis(x))],
+                    [("keepdims", ("lit", True))])
         if kind < 0.66 and x.ndim and 1 <= x.shape[-1] <= 8:
             return ("lit", [self.number(x.t) for _ in range(x.shape[-1])])
         fits = []
         for n, v in self.pool:
             try:
-                if isinstance(v, Val) and np.prod(np.broadcast_shapes(v.shape, x.shape), dtype=np.int64) <= MAX_ELEMENTS:
+                if isinstance(v, Val) and np.prod(np.broadcast_shapes(v.shape, x.shape),
+                                                  dtype=np.int64) <= MAX_ELEMENTS:
                     fits.append(n)
             except ValueError:
                 pass
@@ -204,7 +208,8 @@ def make_nan_to_num(g, name, n, x):
     return g.call(name, [n], value=g.pick(..., 0, 1, 2))
 
 
-@maker("sum", "prod", "mean", "var", "std", "min", "max", "ptp", "any", "all", "count_nonzero", "nansum", "nanmean", "median", "logsumexp")
+@maker("sum", "prod", "mean", "var", "std", "min", "max", "ptp", "any", "all", "count_nonzero", "nansum", "nanmean",
+       "median", "logsumexp")
 def make_reduction(g, name, n, x):
     params = {"axis": g.axes(x), "keepdims": g.keep()}
     if params["axis"] is None and g.chance(0.7):
@@ -226,7 +231,8 @@ def make_arg(g, name, n, x):
 
 @maker("norm")
 def make_norm(g, name, n, x):
-    return g.call(name, [n], ord=g.pick(..., 0, 1, 2, 3, 1.5, float("inf"), float("-inf")), axis=g.axes(x), keepdims=g.keep())
+    return g.call(name, [n], ord=g.pick(..., 0, 1, 2, 3, 1.5, float("inf"), float("-inf")), axis=g.axes(x),
+                  keepdims=g.keep())
 
 
 @maker("quantile", "percentile")
@@ -274,7 +280,8 @@ def make_transpose(g, name, n, x):
 def make_moveaxis(g, name, n, x):
     if name == "moveaxis" and x.ndim > 1 and g.chance(0.3):
         k = g.r.randint(1, x.ndim)
-        return g.call(name, [n], source=tuple(g.r.sample(range(x.ndim), k)), destination=tuple(g.r.sample(range(x.ndim), k)))
+        return g.call(name, [n], source=tuple(g.r.sample(range(x.ndim), k)),
+                      destination=tuple(g.r.sample(range(x.ndim), k)))
     params = ("source", "destination") if name == "moveaxis" else ("axis1", "axis2")
     return g.call(name, [n], **{p: g.axis(x) for p in params})
 
@@ -333,7 +340,8 @@ def companions(g, n, x, axis):
         elif kind < 0.6:
             pieces.append(("idx", n, [slice(None)] * axis + [slice(None, None, -1)]))
         elif kind < 0.8:
-            pieces.append(("idx", n, [slice(None)] * axis + [g.pick(slice(1, None), slice(None, 2), slice(None, None, 2))]))
+            pieces.append(("idx", n, [slice(None)] * axis
+                           + [g.pick(slice(1, None), slice(None, 2), slice(None, None, 2))]))
         else:
             same = [m for m, v in g.pool if isinstance(v, Val) and v.ndim == x.ndim
                     and all(a == b for k, (a, b) in enumerate(zip(v.shape, x.shape)) if k != axis)]
@@ -376,12 +384,14 @@ def make_flip(g, name, n, x):
 def make_roll(g, name, n, x):
     if x.ndim > 1 and g.chance(0.2):
         return g.call(name, [n], shift=(g.pick(1, -3), g.pick(2, -1)), axis=(0, x.ndim - 1))
-    return g.call(name, [n], shift=g.pick(1, -1, 2, 5, -7, 1000, 4097), axis=g.axis(x) if x.ndim and g.chance(0.8) else ...)
+    return g.call(name, [n], shift=g.pick(1, -1, 2, 5, -7, 1000, 4097),
+                  axis=g.axis(x) if x.ndim and g.chance(0.8) else ...)
 
 
 @maker("tile")
 def make_tile(g, name, n, x):
-    reps = g.pick(1, 2, 3, 2) if g.chance(0.6) else tuple(g.pick(1, 2, 3, 1) for _ in range(g.r.randint(1, max(1, min(x.ndim + 1, 4)))))
+    reps = g.pick(1, 2, 3, 2) if g.chance(0.6) else tuple(g.pick(1, 2, 3, 1)
+                                                          for _ in range(g.r.randint(1, max(1, min(x.ndim + 1, 4)))))
     return g.call(name, [n], reps=reps)
 
 
@@ -396,12 +406,14 @@ def make_pad(g, name, n, x):
         raise Reject("rank 0")
     mode = g.pick("constant", "edge", "reflect", "symmetric", "wrap", "constant")
     least = min(x.shape, default=0)
-    top = {"constant": 5, "edge": 5, "reflect": min(4, least - 1), "symmetric": min(4, least), "wrap": min(6, 2 * least)}[mode]
+    top = {"constant": 5, "edge": 5, "reflect": min(4, least - 1), "symmetric": min(4, least),
+           "wrap": min(6, 2 * least)}[mode]
     if top < 0 or least == 0 and mode != "constant":
         raise Reject("too small")
     one = lambda: g.r.randint(0, top)  # noqa: E731
     kind = g.r.random()
-    width = one() if kind < 0.3 else (one(), one()) if kind < 0.6 or x.ndim == 0 else tuple((one(), one()) for _ in range(x.ndim))
+    width = one() if kind < 0.3 else (one(), one()) if kind < 0.6 or x.ndim == 0 else tuple((one(), one())
+                                                                                            for _ in range(x.ndim))
     params = {"pad_width": width, "mode": mode if mode != "constant" or g.chance(0.5) else ...}
     if mode == "constant" and g.chance(0.4):
         value = g.number(x.t, True)
@@ -448,14 +460,16 @@ def make_len(g, name, n, x):
 
 @maker("sort", "argsort")
 def make_sort(g, name, n, x):
-    return g.call(name, [n], axis=g.axis(x) if g.chance(0.7) else ..., descending=g.pick(..., True, False), stable=g.pick(..., ..., True))
+    return g.call(name, [n], axis=g.axis(x) if g.chance(0.7) else ..., descending=g.pick(..., True, False),
+                  stable=g.pick(..., ..., True))
 
 
 @maker("topk", "argtopk")
 def make_topk(g, name, n, x):
     axis = g.axis(x)
     k = g.r.randint(1, max(1, min(x.shape[axis], 6)))
-    p = g.call(name, [n], k=k, axis=axis if g.chance(0.8) or axis not in (-1, x.ndim - 1) else ..., largest=g.pick(..., ..., False))
+    p = g.call(name, [n], k=k, axis=axis if g.chance(0.8) or axis not in (-1, x.ndim - 1) else ...,
+               largest=g.pick(..., ..., False))
     if name == "topk" and g.chance(0.8):
         return ("idx", p, [g.pick(0, 1)])
     return p
@@ -481,7 +495,8 @@ def make_matmul(g, name, n, x):
     k = x.shape[-1]
     kind = g.r.random()
     if kind < 0.3 and 1 <= k <= 8:
-        y = ("lit", [g.number(x.t, True) for _ in range(k)] if g.chance(0.5) else [[g.number(x.t, True) for _ in range(3)] for _ in range(k)])
+        y = ("lit", [g.number(x.t, True) for _ in range(k)] if g.chance(0.5)
+             else [[g.number(x.t, True) for _ in range(3)] for _ in range(k)])
         pair = [n, y]
     elif kind < 0.5 and x.ndim == 2 and x.shape[0] <= 300000:
         pair = [("attr", n, "T"), n] if x.shape[1] <= 64 else [n, ("attr", n, "T")] if x.shape[0] <= 64 else None
@@ -490,8 +505,10 @@ def make_matmul(g, name, n, x):
     elif kind < 0.7 and x.ndim > 1 and x.shape[-1] <= 512 and x.shape[-2] <= 512 and name == "matmul":
         pair = [n, ("attr", n, "mT")]
     else:
-        w = ("call", "ones", "function", [("lit", (k, g.pick(1, 3, 16))), ("lit", Dtype(x.t))], []) if k <= 100000 else None
-        fits = [m for m, v in g.pool if isinstance(v, Val) and v.ndim in (1, 2) and v.shape[0] == k and (v.ndim == 1 or v.shape[1] <= 300)]
+        w = ("call", "ones", "function", [("lit", (k, g.pick(1, 3, 16))), ("lit", Dtype(x.t))],
+             []) if k <= 100000 else None
+        fits = [m for m, v in g.pool if isinstance(v, Val) and v.ndim in (1, 2) and v.shape[0] == k
+                and (v.ndim == 1 or v.shape[1] <= 300)]
         w = g.r.choice(fits) if fits and g.chance(0.7) else w
         pair = [n, w] if w else None
     if pair is None:
@@ -542,7 +559,8 @@ def make_box(g, name, n, x):
     if count > 2:
         axes, count = g.axis(x), 1
     size = one() if g.chance(0.5) else tuple(one() for _ in range(count))
-    return g.call(name, [n], size=size, axes=... if axes is None else axes, edge=edge if edge != "edge" or g.chance(0.3) else ...)
+    return g.call(name, [n], size=size, axes=... if axes is None else axes,
+                  edge=edge if edge != "edge" or g.chance(0.3) else ...)
 
 
 @maker("conv")
@@ -562,12 +580,15 @@ def make_convolve(g, name, n, x):
     if x.ndim != 1:
         if x.size == 0 or x.ndim == 0:
             raise Reject("empty")
-        n = ("call", "ravel", "function", [n], []) if g.chance(0.5) else ("idx", n, [0] * (x.ndim - 1)) if g.chance(0.5) else ("idx", n, [Ellipsis] + [0] * (x.ndim - 1))
-    return g.call(name, [n, ("lit", [g.number(x.t, True) for _ in range(g.r.randint(1, 6))])], mode=g.pick(..., "full", "same", "valid"))
+        zeros = [0] * (x.ndim - 1)
+        n = g.pick(("call", "ravel", "function", [n], []), ("idx", n, zeros), ("idx", n, [Ellipsis] + zeros))
+    return g.call(name, [n, ("lit", [g.number(x.t, True) for _ in range(g.r.randint(1, 6))])],
+                  mode=g.pick(..., "full", "same", "valid"))
 
 
 def shape_node(g, n, x):
-    return ("attr", n, "shape") if g.chance(0.5) or x.size > MAX_ELEMENTS else ("lit", x.shape if x.ndim != 1 or g.chance(0.5) else x.shape[0])
+    return ("attr", n, "shape") if g.chance(0.5) or x.size > MAX_ELEMENTS else ("lit", x.shape if x.ndim != 1
+                                                                                or g.chance(0.5) else x.shape[0])
 
 
 @maker("zeros", "ones")
@@ -611,14 +632,16 @@ def make_linspace(g, name, n, x):
 @maker("eye")
 def make_eye(g, name, n, x):
     if x.ndim and 1 <= x.shape[-1] <= 100 and g.chance(0.7):
-        return ("op", "@", [n, g.call(name, [("lit", x.shape[-1])], m=g.pick(..., 3), k=g.pick(..., 1, -1), dtype=Dtype(x.t))])
+        return ("op", "@", [n, g.call(name, [("lit", x.shape[-1])], m=g.pick(..., 3), k=g.pick(..., 1, -1),
+                                      dtype=Dtype(x.t))])
     return g.call(name, [("lit", 5)], m=g.pick(..., 3, 9), k=g.pick(..., 1, -1))
 
 
 @maker("asarray")
 def make_asarray(g, name, n, x):
     if g.chance(0.3) and x.ndim and 1 <= x.shape[-1] <= 8:
-        return ("op", "+", [n, g.call(name, [("lit", [g.number(x.t, True) for _ in range(x.shape[-1])])], dtype=Dtype(x.t))])
+        return ("op", "+", [n, g.call(name, [("lit", [g.number(x.t, True) for _ in range(x.shape[-1])])],
+                                      dtype=Dtype(x.t))])
     return g.call(name, [n], dtype=g.pick(..., Dtype(g.r.choice(DTYPES))))
 
 
@@ -641,7 +664,8 @@ def make_index(g, name, n, x):
         elif kind < 0.4:
             subs.append(slice(None))
         else:
-            bound = lambda: g.pick(None, None, 0, 1, -1, extent // 2, g.r.randint(-extent - 2, extent + 2))  # noqa: E731
+            bound = lambda: g.pick(None, None, 0, 1, -1, extent // 2,
+                                   g.r.randint(-extent - 2, extent + 2))  # noqa: E731
             subs.append(slice(bound(), bound(), g.pick(None, None, 1, 2, -1, -1, -2, 3)))
     if used < x.ndim and g.chance(0.3):
         subs.insert(g.r.randint(0, len(subs)), Ellipsis)
@@ -671,8 +695,10 @@ def make_extent(g, name, n, x):
 
 
 PSEUDO = ["[]", ".T", ".mT", ".shape"]
-HEAVY = {"[]": 10, "flip": 3, "roll": 3, "tile": 3, "pad": 3, "concat": 4, "repeat": 2, "astype": 4, "sum": 3, "max": 2, "argmax": 3, "argmin": 2, "topk": 3,
-         "cumsum": 3, "sort": 2, "reshape": 3, "transpose": 2, "add": 3, "multiply": 3, "subtract": 3, ".T": 2, "mean": 3, "std": 2, "softmax": 2, "split": 2}
+HEAVY = {"[]": 10, "flip": 3, "roll": 3, "tile": 3, "pad": 3, "concat": 4, "repeat": 2, "astype": 4, "sum": 3, "max": 2,
+         "argmax": 3, "argmin": 2, "topk": 3,
+         "cumsum": 3, "sort": 2, "reshape": 3, "transpose": 2, "add": 3, "multiply": 3, "subtract": 3, ".T": 2,
+         "mean": 3, "std": 2, "softmax": 2, "split": 2}
 
 
 def lacking():
@@ -680,12 +706,15 @@ def lacking():
     return [name for name in FUNCTIONS if name not in MAKERS]
 
 
-# ---------------------------------------------------------------------------------------------------------------------------- inputs
+# ------------------------------------------------------------------------------------------------------------- inputs
 
-SMALL = [(), (1,), (5,), (0,), (3, 4), (1, 7), (13, 1), (0, 3), (2, 3, 5), (3, 1, 4), (1, 1, 1), (2, 3, 2, 3), (2, 1, 3, 2, 2), (17, 31), (1000,), (59, 61), (97,)]
-LARGE = [(20000, 8), (8, 20001), (5, 1000, 8), (70001,), (113, 1009), (3, 41, 1013), (1000, 113), (2, 3, 7, 1999), (64, 31, 8, 33), (300, 300)]
+SMALL = [(), (1,), (5,), (0,), (3, 4), (1, 7), (13, 1), (0, 3), (2, 3, 5), (3, 1, 4), (1, 1, 1), (2, 3, 2, 3),
+         (2, 1, 3, 2, 2), (17, 31), (1000,), (59, 61), (97,)]
+LARGE = [(20000, 8), (8, 20001), (5, 1000, 8), (70001,), (113, 1009), (3, 41, 1013), (1000, 113), (2, 3, 7, 1999),
+         (64, 31, 8, 33), (300, 300), (3, 2, 5, 7, 211)]
 HUGE = [(2000000,), (2000, 1000), (250000, 8), (8, 250001)]
-FLOAT_VALUES = ["small", "signed", "steps", "normal", "unit", "positive", "special", "rare", "sorted", "small", "signed"]
+FLOAT_VALUES = ["small", "signed", "steps", "normal", "unit", "positive", "special", "rare", "sorted", "small",
+                "signed"]
 INT_VALUES = ["small", "signed", "extreme", "wide", "bits", "sorted", "small", "same"]
 
 
@@ -726,10 +755,15 @@ def random_inputs(r):
     return inputs
 
 
-# -------------------------------------------------------------------------------------------------------------------------- programs
+# ----------------------------------------------------------------------------------------------------------- programs
 
 def usable(v, limit=MAX_ELEMENTS):
     return isinstance(v, Val) and v.size <= limit and v.ndim <= 6
+
+
+def nothing_known(v):
+    """Is there nothing left to compare: rounding upstream decides every element."""
+    return isinstance(v, Val) and v.size > 0 and v.err is not None and bool((v.err == INF).all())
 
 
 def random_program(seed, number):
@@ -762,15 +796,15 @@ def attempt(r):
             if depth(n) > MAX_DEPTH or len(text_of(n)) > 400:
                 continue
             v = evaluate(n, env)
-        except Reject:
+        except (Reject, ValueError, IndexError):
             continue
         if is_list(v):
             if not all(usable(p, limit) for p in v) or len(v) > 8:
                 continue
         elif not usable(v, limit):
             continue
-        if not is_list(v) and v.err is not None and (v.err == INF).all() and v.size:
-            continue  # nothing left to compare
+        if nothing_known(v):
+            continue
         made += 1
         tries = 0
         if is_list(v) or v.final or v.second is not None or r.random() < 0.45:
@@ -789,7 +823,6 @@ def attempt(r):
             finals.append((n, v))
     if made == 0:
         return None
-    used = {f for _, n in statements for f in functions_in(n)}
     last = finals[-1][0] if finals else None
     if last is not None and (last[0] != "ref" or r.random() < 0.3) and last != ("ref", "x"):
         statements.append(("", last))
@@ -798,7 +831,8 @@ def attempt(r):
         return None
     count = min(len(known), r.choice([1, 1, 1, 2, 2, 3, 4]))
     outputs = [known[-1]] + r.sample(known[:-1], count - 1)
-    program = Program(tuple(inputs), tuple(statements), tuple(outputs), r.choice([1, 1, 2, 2, 3, 4, 5, 6, 7]), r.random() < 0.4,
+    program = Program(tuple(inputs), tuple(statements), tuple(outputs), r.choice([1, 1, 2, 2, 3, 4, 5, 6, 7]),
+                      r.random() < 0.4,
                       r.choice([0.0, 0.0, 0.0, r.random()**4, r.random()**2, 1.0]))
     program = pruned(program)
     try:
@@ -821,14 +855,12 @@ def pruned(p):
         own = set(name) if isinstance(name, tuple) else {name}
         if own & needed:
             keep.append((name, n))
-            from program import names_in
             needed |= names_in(n)
     keep.reverse()
-    import dataclasses
     return dataclasses.replace(p, statements=tuple(keep), inputs=tuple(i for i in p.inputs if i.name in needed))
 
 
-# ----------------------------------------------------------------------------------------------------------------------------- pairs
+# -------------------------------------------------------------------------------------------------------------- pairs
 
 PAIR_INPUTS = [
     [Input("x", "f32", (20000, 8), "small", 1)],
@@ -857,7 +889,7 @@ def pair_names():
 
 
 def pair_program(seed, number):
-    """Pair `number`: the first function's result is given to the second. None where no arguments were found that both take."""
+    """Pair `number`: the first function's result goes to the second. None where no arguments were found that fit."""
     names = pair_names()
     producer, consumer = names[number // len(names) % len(names)], names[number % len(names)]
     r = random.Random(f"pairs/{seed}/{number}")
@@ -881,15 +913,16 @@ def pair_program(seed, number):
             g.pool.append((("ref", "p"), v))
             m = MAKERS[consumer](g, consumer, ("ref", "p"), v)
             w = evaluate(m, env)
-            if not (usable(w) or is_list(w)) or not is_list(w) and w.size and w.err is not None and (w.err == INF).all():
+            if not (usable(w) or is_list(w)) or nothing_known(w):
                 continue
-        except Reject:
+        except (Reject, ValueError, IndexError):
             continue
         if not named:
             m = replaced(m, "p", n)
         statements = ((("p", n),) if named else ()) + (("q", m),)
         outputs = ("q", "p") if named and r.random() < 0.3 and not is_list(w) else ("q",)
-        p = pruned(Program(tuple(PAIR_INPUTS[k]), statements, outputs, r.choice([1, 2, 3, 5, 7]), r.random() < 0.3, 0.0))
+        p = pruned(Program(tuple(PAIR_INPUTS[k]), statements, outputs, r.choice([1, 2, 3, 5, 7]), r.random() < 0.3,
+                           0.0))
         found = p, {"q": w, **({"p": v} if "p" in outputs else {})}
         if v.size > 4096 or tries > 30:  # really cut, where that can be had
             return found
@@ -898,7 +931,6 @@ def pair_program(seed, number):
 
 
 def replaced(n, name, by):
-    from program import walk_children, with_children
     if n == ("ref", name):
         return by
     kids = walk_children(n)

@@ -1,20 +1,22 @@
-"""The language's functions: for each the oracle (what NumPy gives, and how far off a right result may be) and its parameters.
+"""The language's functions: for each the oracle, which says what NumPy gives and how far off a right result may be.
 
-FUNCTIONS has one entry per function of docs/language.md; missing() compares the two, so that a new function cannot stay without an oracle.
-Arguments arrive as Val, Python numbers, tuples, strings, dtype names; lists of arrays as Python lists of Val. An oracle raises Reject for what the
-language refuses or leaves open."""
+FUNCTIONS has one entry per function of docs/language.md; missing() compares the two, so that a new function cannot stay
+without an oracle. Arguments arrive as Val, Python numbers, tuples, strings, dtype names; lists of arrays as Python
+lists of Val. An oracle raises Reject for what the language refuses or leaves open."""
 import inspect
 import re
 
 import numpy as np
 
 import elementwise as ew
-from values import (BYTES, DTYPES, FLOATS, INF, KIND, REP, TINY, Reject, Val, as_val, const_array, err_of, f64_of, int_fits, is_number, promote,
+from values import (BYTES, FLOATS, INF, KIND, REP, TINY, Reject, Val, as_val, err_of, f64_of, int_fits, is_number,
+                    promote,
                     promote_all, rounded, settle, ulp, weak_kind)
 
 FUNCTIONS = {}
 ALIASES = {}
-LISTS = {"concat", "stack", "vstack", "hstack", "len"}  # take a list as it is; everything else is done to each array of a list
+LISTS = {"concat", "stack", "vstack", "hstack",
+         "len"}  # take a list as it is; everything else is done to each array of a list
 E64 = 2.0**-53
 
 
@@ -47,7 +49,7 @@ def clip_of(x, low, high):
 for _name in ew.ROWS:
     FUNCTIONS[_name] = _elementwise(_name)
 
-# ------------------------------------------------------------------------------------------------------------ elementwise, composed
+# ---------------------------------------------------------------------------------------------- elementwise, composed
 
 
 @function("astype")
@@ -60,7 +62,7 @@ def relu(x):
     return ew.run("maximum", x, 0)
 
 
-def _with_slack(name, x, f, slack):
+def in_steps(x, f, slack):
     """A function computed in several steps: f in f64, and as many units of the largest term as its steps may lose."""
     x = as_val(x)
     t = ew.float_of(x.t)
@@ -81,23 +83,23 @@ def _with_slack(name, x, f, slack):
 
 @function("gelu")
 def gelu(x):
-    return _with_slack("gelu", x, lambda a: np.where(np.isneginf(a), np.nan, a * (ew.erf(a * 0.7071067811865476) + 1) * 0.5),
+    return in_steps(x, lambda a: np.where(np.isneginf(a), np.nan, a * (ew.erf(a * 0.7071067811865476) + 1) * 0.5),
                        lambda a, c: 6 * np.abs(a))
 
 
 @function("silu")
 def silu(x):
-    return _with_slack("silu", x, lambda a: a * ew.sigmoid(a), lambda a, c: 6 * np.abs(c))
+    return in_steps(x, lambda a: a * ew.sigmoid(a), lambda a, c: 6 * np.abs(c))
 
 
 @function("deg2rad")
 def deg2rad(x):
-    return _with_slack("deg2rad", x, lambda a: a * (np.pi / 180), lambda a, c: 2 * np.abs(c))
+    return in_steps(x, lambda a: a * (np.pi / 180), lambda a, c: 2 * np.abs(c))
 
 
 @function("rad2deg")
 def rad2deg(x):
-    return _with_slack("rad2deg", x, lambda a: a * (180 / np.pi), lambda a, c: 2 * np.abs(c))
+    return in_steps(x, lambda a: a * (180 / np.pi), lambda a, c: 2 * np.abs(c))
 
 
 @function("isclose")
@@ -123,10 +125,11 @@ def isclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=False):
 @function("nan_to_num")
 def nan_to_num(x, value=0):
     x = as_val(x)
-    return ew.run("where", Val("bool", np.isnan(f64_of(x)), None if x.err is None else np.where(x.err == INF, INF, 0.0)), value, x)
+    return ew.run("where", Val("bool", np.isnan(f64_of(x)),
+                               None if x.err is None else np.where(x.err == INF, INF, 0.0)), value, x)
 
 
-# ------------------------------------------------------------------------------------------------------------------------ reductions
+# --------------------------------------------------------------------------------------------------------- reductions
 
 def axes_of(x, axis):
     if axis is None:
@@ -159,7 +162,7 @@ def growth(n):
 
 def grid_exact(magnitude_sum, a):
     """Multiples of 2^-10 whose sums stay below 2^43: every order of adding them gives the same."""
-    return bool(np.isfinite(a).all()) and bool((a * 1024 == np.rint(a * 1024)).all()) and bool((magnitude_sum < 2.0**42).all())
+    return bool(np.isfinite(a).all() and (a * 1024 == np.rint(a * 1024)).all() and (magnitude_sum < 2.0**42).all())
 
 
 def zeros_open(x):
@@ -190,8 +193,9 @@ def around(center, own, t):
     """The value of dtype t for a result in f64 that may be off by `own`."""
     if not np.any(own):
         return Val(t, rounded(center, t))
-    own = np.where(np.isnan(center), 0, own)
-    return settle(center, center - np.where(np.isfinite(own), own, 0), center + np.where(np.isfinite(own), own, 0), t, np.where(own == INF, INF, 0.0))
+    own = np.where(np.isnan(center) & (own < INF), 0, own)
+    return settle(center, center - np.where(np.isfinite(own), own, 0), center + np.where(np.isfinite(own), own, 0), t,
+                  np.where(own == INF, INF, 0.0))
 
 
 def int_reduce(f, x, axes, keepdims, t):
@@ -231,7 +235,8 @@ def prod(x, axis=None, dtype=None, keepdims=False):
         v, err = int_reduce(np.prod, x, axes, keepdims, t)
         return Val(t, v.astype(REP[t]), err)
     with np.errstate(all="ignore"):
-        return around(*float_prod(f64_of(x), err_of(x), lambda y: np.prod(y, axis=axes, keepdims=keepdims), count_of(x, axes)), t)
+        return around(*float_prod(f64_of(x), err_of(x), lambda y: np.prod(y, axis=axes, keepdims=keepdims),
+                                  count_of(x, axes)), t)
 
 
 def float_prod(a, e, fold, n):
@@ -269,7 +274,7 @@ def variance(x, axis, ddof, keepdims):
         m = np.sum(a, axis=axes, keepdims=True, dtype=np.longdouble) / n
         d = np.abs(a - m).astype(np.float64)
         e = err_of(x)
-        s = np.asarray(np.sum(d * d, axis=axes, keepdims=keepdims), np.float64)
+        s = np.asarray(np.sum(d * d, axis=axes, keepdims=keepdims, dtype=np.longdouble), np.float64)
         biggest = np.max(np.abs(a), axis=axes, keepdims=keepdims, initial=0)
         own = s * (8 * growth(max(n, 1)) + 4 * E64) + n * (16 * E64 * biggest)**2
         mean_err = np.sum(e, axis=axes, keepdims=True) / max(n, 1) + e
@@ -293,7 +298,8 @@ def std(x, axis=None, ddof=0, keepdims=False):
     v, own = variance(x, axis, ddof, keepdims)
     with np.errstate(all="ignore"):
         s = np.sqrt(v)
-        far = np.where(own == INF, INF, np.maximum(np.sqrt(v + own) - s, s - np.sqrt(np.maximum(v - own, 0))) + 2 * E64 * s)
+        far = np.where(own == INF, INF, np.maximum(np.sqrt(v + own) - s, s - np.sqrt(np.maximum(v - own, 0)))
+                       + 2 * E64 * s)
     return around(s, np.where(np.isnan(s), 0, far), mean_dtype(x.t))
 
 
@@ -308,7 +314,8 @@ def extreme(x, axis, keepdims, largest):
         err = None
         if x.err is not None and KIND[x.t] == "f":
             a, e = f64_of(x), x.err
-            lo, hi = f(a - np.where(e == INF, 0, e), axis=axes, keepdims=keepdims), f(a + np.where(e == INF, 0, e), axis=axes, keepdims=keepdims)
+            lo, hi = f(a - np.where(e == INF, 0, e), axis=axes, keepdims=keepdims), f(a + np.where(e == INF, 0, e),
+                                                                                      axis=axes, keepdims=keepdims)
             w = np.asarray(v, np.float64)
             err = np.maximum(np.where(lo == w, 0, np.abs(lo - w)), np.where(hi == w, 0, np.abs(hi - w)))
             err = np.where(np.isnan(w), 0, err)
@@ -342,7 +349,8 @@ def truth(x, axis, keepdims, f):
     v = f(y.a, axis=axes, keepdims=keepdims)
     if y.err is None:
         return Val("bool", v)
-    one, other = f(np.where(y.err > 0, True, y.a), axis=axes, keepdims=keepdims), f(np.where(y.err > 0, False, y.a), axis=axes, keepdims=keepdims)
+    one, other = f(np.where(y.err > 0, True, y.a), axis=axes, keepdims=keepdims), f(np.where(y.err > 0, False, y.a),
+                                                                                    axis=axes, keepdims=keepdims)
     return Val("bool", v, np.where(one != other, INF, 0.0))
 
 
@@ -595,7 +603,7 @@ def unique_count(x):
     return Val("i64", n, None if x.err is None else INF)
 
 
-# --------------------------------------------------------------------------------------------------------------------------- running
+# ------------------------------------------------------------------------------------------------------------ running
 
 def cumulative(x, axis, dtype, product):
     x = as_val(x)
@@ -655,7 +663,7 @@ def diff(x, n=1, axis=-1):
     return x
 
 
-# ---------------------------------------------------------------------------------------------------------------------------- shape
+# -------------------------------------------------------------------------------------------------------------- shape
 
 def one_axis(x, axis, extra=0):
     if not isinstance(axis, int) or not -x.ndim - extra <= axis < x.ndim + extra:
@@ -841,7 +849,8 @@ def pad(x, pad_width, mode="constant", constant_values=0):
     if mode == "constant" and isinstance(constant_values, float) and KIND[x.t] != "f":
         raise Reject("a float among integers")
     fill = rounded(np.array(constant_values), x.t)
-    return Val(x.t, padded(x.a, widths, mode, fill), None if x.err is None else padded(np.asarray(x.err), widths, mode, 0.0))
+    return Val(x.t, padded(x.a, widths, mode, fill),
+               None if x.err is None else padded(np.asarray(x.err), widths, mode, 0.0))
 
 
 @function("take")
@@ -871,7 +880,7 @@ def len_(x):
     return x.shape[0]
 
 
-# ---------------------------------------------------------------------------------------------------------------------------- order
+# -------------------------------------------------------------------------------------------------------------- order
 
 def order_of(a, descending):
     """Stable positions along the last axis, NaN last."""
@@ -977,7 +986,7 @@ def unique(x, size=None, max=None):
     return Val(x.t, v, None if err is None else np.concatenate([err, np.full(fill, err[-1])]), Val("i64", len(u)))
 
 
-# -------------------------------------------------------------------------------------------------------------- products and windows
+# ----------------------------------------------------------------------------------------------- products and windows
 
 def product(x, y, mul, n):
     """A sum of n products: mul(a, b) multiplies arrays of one dtype."""
@@ -986,40 +995,39 @@ def product(x, y, mul, n):
         v = mul(x.a, y.a)
         err = None
         if x.err is not None or y.err is not None:
-            err = np.where(mul((err_of(x) > 0) | x.a, (err_of(y) > 0) | y.a) != mul(x.a & (err_of(x) == 0), y.a & (err_of(y) == 0)), INF, 0.0)
+            err = np.where(mul((err_of(x) > 0) | x.a, (err_of(y) > 0) | y.a) != mul(x.a & (err_of(x) == 0),
+                                                                                    y.a & (err_of(y) == 0)), INF, 0.0)
         return Val(t, v, err)
     if KIND[t] != "f":
         wide = np.dtype("u8" if KIND[t] == "u" else "i8")
         v = mul(x.a.astype(wide), y.a.astype(wide)).astype(REP[t])
         err = None
         if x.err is not None or y.err is not None:
-            err = np.where(mul((err_of(x) > 0).astype(np.float64), np.ones(y.shape)) + mul(np.ones(x.shape), (err_of(y) > 0).astype(np.float64)) > 0,
+            err = np.where(mul((err_of(x) > 0).astype(np.float64), np.ones(y.shape))
+                           + mul(np.ones(x.shape), (err_of(y) > 0).astype(np.float64)) > 0,
                            INF, 0.0)
         return Val(t, v, err)
     comp = "f64" if t == "f64" else "f32"
     a, b = f64_of(x), f64_of(y)
     with np.errstate(all="ignore"):
-        if np.isfinite(a).all() and np.isfinite(b).all():
-            v = mul(a, b)
-        else:  # BLAS may add in any order, and 0 * inf is NaN wherever it stands
-            v = mul(a, b)
+        v = mul(a, b)
         big = mul(np.abs(a), np.abs(b))
         p = FLOATS[comp][0]
         whole = bool((a == np.rint(a)).all()) and bool((b == np.rint(b)).all())
         own = np.where(whole & (big < 2.0**p), 0, (min(n, 8 + 2 * n**0.5) + 2) * 2.0**-p * big + FLOOR[comp])
         if x.err is not None or y.err is not None:
             ea, eb = err_of(x), err_of(y)
-            extra = mul(np.where(np.isfinite(ea), ea, 0), np.abs(b)) + mul(np.abs(a) + np.where(np.isfinite(ea), ea, 0), np.where(np.isfinite(eb), eb, 0))
-            lost = mul((ea == INF).astype(np.float64), np.ones(y.shape)) + mul(np.ones(x.shape), (eb == INF).astype(np.float64)) > 0
+            extra = mul(np.where(np.isfinite(ea), ea, 0), np.abs(b)) + mul(np.abs(a) + np.where(np.isfinite(ea), ea, 0),
+                                                                           np.where(np.isfinite(eb), eb, 0))
+            lost = mul((ea == INF).astype(np.float64), np.ones(y.shape)) + mul(np.ones(x.shape),
+                                                                               (eb == INF).astype(np.float64)) > 0
             own = np.where(lost, INF, own + extra)
         own = np.where(np.isfinite(v), own, 0)
         limit = np.ldexp(1.0, FLOATS[comp][2] - 1)
         own = np.where(np.isfinite(big) & (big >= limit / 4), INF, own)  # may overflow on the way
         own = np.where(~np.isfinite(big) & np.isinf(v), INF, own)
-        if (np.signbit(a) | np.signbit(b).any()).any() or True:
-            own = np.where((v == 0) & (own == 0), TINY, own)
-    if comp == "f32":
-        v = v.astype(np.float64)
+        if np.signbit(a).any() or np.signbit(b).any():
+            own = np.where((v == 0) & (own == 0), TINY, own)  # the sign of a zero depends on the order of adding
     return around(np.asarray(v), np.asarray(own), t)
 
 
@@ -1072,7 +1080,7 @@ def vecdot(x, y, axis=-1):
     t = promote(x.t, y.t)
     if KIND[t] == "f":  # multiplied and added in f64, rounded once
         wide = Val("f64", f64_of(x), x.err), Val("f64", f64_of(y), y.err)
-        p = product(*wide, lambda a, b: np.sum(a * b, axis=k), max(shape[k], 1))
+        p = product(*wide, lambda a, b: np.sum(a * b, axis=k, dtype=np.longdouble).astype(np.float64), max(shape[k], 1))
         own = np.where(np.isfinite(err_of(p)), err_of(p), 0)
         return p if t == "f64" else settle(p.a, p.a - own, p.a + own, t, err_of(p))
     if t == "bool":
@@ -1187,7 +1195,7 @@ def convolve(x, w, mode="full"):
     return convolved(pad(x, ((before, after),)), w, t, "valid")
 
 
-# ------------------------------------------------------------------------------------------------------------------------ new arrays
+# --------------------------------------------------------------------------------------------------------- new arrays
 
 def shape_of(shape):
     return (shape,) if isinstance(shape, int) else tuple(shape)
@@ -1277,7 +1285,7 @@ def asarray(values, dtype=None):
 for _name in list(FUNCTIONS):
     FUNCTIONS[_name] = checked(FUNCTIONS[_name])
 
-# ------------------------------------------------------------------------------------------------------------------ the documentation
+# -------------------------------------------------------------------------------------------------- the documentation
 
 
 def documented(path):
@@ -1305,16 +1313,19 @@ def split_params(text):
 
 
 def missing(path):
-    """What the documentation has and this file lacks, has with other parameters, or has too much: an empty list where they agree."""
+    """What the documentation has and this file lacks, has with other parameters, or has too much."""
     functions, aliases = documented(path)
     wrong = []
     for name, params in functions.items():
         if name not in FUNCTIONS:
             wrong.append(f"{name}({', '.join(params)}) has no oracle in tests/random_programs/language.py")
-        elif list(inspect.signature(FUNCTIONS[name]).parameters) != params:
-            wrong.append(f"{name}: the oracle takes ({', '.join(inspect.signature(FUNCTIONS[name]).parameters)}), the language ({', '.join(params)})")
+            continue
+        own = list(inspect.signature(FUNCTIONS[name]).parameters)
+        if own != params:
+            wrong.append(f"{name}: the oracle takes ({', '.join(own)}), the language ({', '.join(params)})")
     wrong += [f"{name}: not in docs/language.md" for name in FUNCTIONS if name not in functions]
-    wrong += [f"{alias}: an alias of {name}, which is unknown" for alias, name in aliases.items() if name not in FUNCTIONS]
+    wrong += [f"{alias}: an alias of {name}, which is unknown" for alias,
+              name in aliases.items() if name not in FUNCTIONS]
     if len(functions) < 100:
         wrong.append(f"docs/language.md: only {len(functions)} functions found in its tables")
     ALIASES.update({a: n for a, n in aliases.items() if n in FUNCTIONS})

@@ -1,7 +1,8 @@
 """A program of the language as a tree: written as text, computed by the oracle, and taken apart by the shrinker.
 
-A node is a tuple: ("ref", name), ("lit", value), ("list", [nodes]), ("idx", node, [subscripts]), ("attr", node, name), ("op", symbol, [nodes]),
-("call", name, style, [nodes], [(keyword, node)]) where style is "function", "method", "np." or "dtype".
+A node is a tuple: ("ref", name), ("lit", value), ("list", [nodes]), ("idx", node, [subscripts]), ("attr", node, name),
+("op", symbol, [nodes]), ("call", name, style, [nodes], [(keyword, node)]), where style is "function", "method", "np."
+or "dtype".
 Subscripts are integers, slices, None, Ellipsis and one list of integers."""
 import dataclasses
 import hashlib
@@ -10,10 +11,12 @@ import numpy as np
 
 import elementwise as ew
 from language import ALIASES, FUNCTIONS, LISTS, index
-from values import BYTES, DTYPES, KIND, REP, Reject, Val, as_val, is_number
+from values import BYTES, KIND, REP, Reject, Val, as_val, is_number
 
-OPERATORS = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide", "//": "floor_divide", "%": "remainder", "**": "pow", "==": "equal",
-             "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal", "&": "bitwise_and", "|": "bitwise_or",
+OPERATORS = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide", "//": "floor_divide", "%": "remainder",
+             "**": "pow", "==": "equal",
+             "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal",
+             "&": "bitwise_and", "|": "bitwise_or",
              "^": "bitwise_xor", "<<": "bitwise_left_shift", ">>": "bitwise_right_shift", "@": "matmul"}
 UNARY = {"-": "negative", "+": "copy", "~": "bitwise_invert"}
 MAX_BYTES = 64 << 20  # of one value
@@ -23,7 +26,7 @@ class Dtype(str):
     """A dtype as an argument: written without quotes."""
 
 
-# ----------------------------------------------------------------------------------------------------------------------------- text
+# --------------------------------------------------------------------------------------------------------------- text
 
 def lit_text(v):
     if isinstance(v, Dtype):
@@ -79,7 +82,7 @@ def base_text(n):
     return f"({t})" if n[0] == "lit" else t
 
 
-# ------------------------------------------------------------------------------------------------------------------------- the oracle
+# --------------------------------------------------------------------------------------------------------- the oracle
 
 def mapped(f, args):
     """A list of arrays: the same for each of them."""
@@ -99,7 +102,8 @@ def one_call(name, args, kwargs):
     if name in LISTS:
         return FUNCTIONS[name](*args, **dict(kwargs))
     keys = [k for k, _ in kwargs]
-    return mapped(lambda *v: FUNCTIONS[name](*v[:len(args)], **dict(zip(keys, v[len(args):]))), list(args) + [v for _, v in kwargs])
+    return mapped(lambda *v: FUNCTIONS[name](*v[:len(args)], **dict(zip(keys, v[len(args):]))),
+                  list(args) + [v for _, v in kwargs])
 
 
 def attribute(x, name):
@@ -110,7 +114,8 @@ def attribute(x, name):
         if x.ndim < 2:
             raise Reject("mT")
         return FUNCTIONS["swapaxes"](x, -1, -2)
-    return {"shape": x.shape, "ndim": x.ndim, "size": x.size, "dtype": Dtype(x.t), "nbytes": x.size * BYTES[x.t], "itemsize": BYTES[x.t]}[name]
+    return {"shape": x.shape, "ndim": x.ndim, "size": x.size, "dtype": Dtype(x.t), "nbytes": x.size * BYTES[x.t],
+            "itemsize": BYTES[x.t]}[name]
 
 
 SYNONYMS = {"correction": "ddof"}
@@ -165,14 +170,18 @@ def _evaluate(n, env):
 
 
 def fold(op, a, b):
-    if op in ("+", "-", "*", "//", "%") and not isinstance(a, float) and not isinstance(b, float) and (op not in ("//", "%") or b):
+    if op in ("+", "-", "*", "//", "%") and not isinstance(a, float) and not isinstance(b,
+                                                                                        float) and (op not in ("//",
+                                                                                                               "%")
+                                                                                                               or b):
         return {"+": a + b, "-": a - b, "*": a * b}.get(op) if op in "+-*" else a // b if op == "//" else a % b
     raise Reject("folded")
 
 
-# ---------------------------------------------------------------------------------------------------------------------------- inputs
+# ------------------------------------------------------------------------------------------------------------- inputs
 
-# How the numbers of an input are made: s is the shape, r a NumPy generator. Shown in the commands of a failure as they stand here.
+# How the numbers of an input are made: s is the shape, r a NumPy generator. The commands of a failure show them as they
+# stand here.
 VALUES = {
     "small": "r.integers(1,60,s)",
     "signed": "r.integers(-8,9,s)",
@@ -182,7 +191,7 @@ VALUES = {
     "unit": "r.random(s)*1.8-0.9",
     "positive": "r.random(s)*4+0.25",
     "special": "np.array([0.,-0.,1,-1,.5,2,3,np.nan,np.inf,-np.inf,1e-40,-6e-8,-2.5,1.5])[r.integers(0,14,s)]",
-    "rare": "np.array([1.,2,3,4,5,6,7,8,9,10,11,12,13,np.nan,-np.inf,np.inf])[np.minimum(r.integers(0,40000,s)%2003//150,15)]",
+    "rare": "np.r_[1.:14,np.nan,-np.inf,np.inf][np.minimum(r.integers(0,40000,s)%2003//150,15)]",
     "extreme": "np.array([i.min,i.min+1,i.max,i.max-1,0,1,2,i.max//2])[r.integers(0,8,s)]",
     "wide": "r.integers(i.min,i.max,s,d,endpoint=True)",
     "sorted": "(np.arange(int(np.prod(s)))//3).reshape(s)",
@@ -206,15 +215,17 @@ class Input:
         d = REP[self.t].newbyteorder("<")
         return d.newbyteorder(">") if self.swap else d
 
-    def code(self, quoted=True):
+    def code(self):
         """Python that leaves the array in x: the commands of a failure run it, and so does this program."""
         t = REP[self.t].str.lstrip("|<")
         lines = ["import numpy as np", f"r=np.random.default_rng({self.seed})", f"s={self.shape!r}".replace(" ", "")]
         if self.values in ("extreme", "wide"):
             lines += [f"i=np.iinfo('{t}')", f"d='{t}'"]
         a = VALUES[self.values]
-        if KIND[self.t] in "ui" and self.values not in ("extreme", "wide"):
-            a = f"np.int64({a})" if self.values not in ("special", "rare") else f"np.nan_to_num({a},posinf=7,neginf=5).astype('i8')"
+        if KIND[self.t] in "ui" and self.values in ("special", "rare"):
+            a = f"np.nan_to_num({a},posinf=7,neginf=5).astype('i8')"
+        elif KIND[self.t] in "ui" and self.values not in ("extreme", "wide"):
+            a = f"np.int64({a})"
         lines.append(f"x=np.asarray({a}).astype('{t}')")
         if self.t == "bf16":
             lines.append("x=(x.view('u4')&np.uint32(0xffff0000)).view('f4').reshape(s)")
@@ -256,7 +267,7 @@ class Input:
         return f"python3 -c \"{self.code()};{self.save_code(path)}\""
 
 
-# -------------------------------------------------------------------------------------------------------------------------- programs
+# ----------------------------------------------------------------------------------------------------------- programs
 
 @dataclasses.dataclass(frozen=True)
 class Program:
@@ -268,7 +279,8 @@ class Program:
     share: float = 1.0  # of the way from the floor (0) to an ample budget (1)
 
     def text(self):
-        return "; ".join((", ".join(name) if isinstance(name, tuple) else name) + " = " + text_of(n) if name else text_of(n)
+        return "; ".join((", ".join(name) if isinstance(name, tuple) else name) + " = " + text_of(n) if name
+                         else text_of(n)
                          for name, n in self.statements)
 
     def run(self, inputs=None):
@@ -296,17 +308,7 @@ class Program:
 def walk(n):
     """Every node below n, n first."""
     yield n
-    if n[0] == "list":
-        below = n[1]
-    elif n[0] in ("idx", "attr"):
-        below = [n[1]]
-    elif n[0] == "op":
-        below = n[2]
-    elif n[0] == "call":
-        below = list(n[3]) + [v for _, v in n[4]]
-    else:
-        below = []
-    for x in below:
+    for x in walk_children(n):
         yield from walk(x)
 
 
@@ -315,7 +317,7 @@ def names_in(n):
 
 
 def depth(n):
-    return 1 + max((depth(x) for x in list(walk_children(n))), default=0)
+    return 1 + max((depth(x) for x in walk_children(n)), default=0)
 
 
 def walk_children(n):

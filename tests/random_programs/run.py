@@ -1,15 +1,16 @@
-"""Runs a program with plimsoll eval inside a memory cgroup as large as its budget, and compares what it writes with the oracle."""
-import glob
+"""Runs a program with plimsoll eval in a memory cgroup as large as its budget, and compares what it writes with the
+oracle."""
 import json
 import os
 import shutil
 import subprocess
 import tempfile
+import time
 
 import numpy as np
 
 from program import is_list
-from values import BYTES, INF, KIND, REP, Val, as_val
+from values import INF, KIND, REP
 
 TIMEOUT = 120
 AMPLE = 96 << 20  # above the floor: more than any of these programs can use
@@ -98,7 +99,6 @@ class Groups:
                 os.rmdir(folder)
                 return
             except OSError:
-                import time
                 time.sleep(0.02)
 
 
@@ -106,7 +106,8 @@ def on_disk():
     """A folder for files that are not counted as memory."""
     for folder in (os.environ.get("TMPDIR"), tempfile.gettempdir(), "/var/tmp", "."):
         if folder and os.access(folder, os.W_OK):
-            kind = subprocess.run(["stat", "-f", "-c", "%T", folder], capture_output=True, text=True, check=False).stdout.strip()
+            kind = subprocess.run(["stat", "-f", "-c", "%T", folder], capture_output=True, text=True,
+                                  check=False).stdout.strip()
             if kind != "tmpfs":
                 return folder
     return tempfile.gettempdir()
@@ -131,7 +132,6 @@ class Runner:
         self.runs = 0
         self.compared = 0
         self.skipped = 0
-        self.elements_wrong = None
         self.corrupt = None  # a function that spoils a result, for the test of the test
         self.budget = 0
         self.floor = 0
@@ -149,7 +149,7 @@ class Runner:
     def close(self):
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    # ------------------------------------------------------------------------------------------------------------------ one run
+    # -------------------------------------------------------------------------------------------------------- one run
 
     def path_of(self, i):
         path = f"{self.folder}/{i.file()}"
@@ -167,7 +167,8 @@ class Runner:
         for i in p.inputs:
             words.append(i.binding(path_of(i)))
             if i.container == "raw":
-                words += ["--shape", "x".join(map(str, i.shape)), "--dtype", i.t] + (["--offset", str(i.offset)] if i.offset else [])
+                words += ["--shape", "x".join(map(str, i.shape)), "--dtype",
+                          i.t] + (["--offset", str(i.offset)] if i.offset else [])
         for name, file in self.files(p, expected, out):
             words += ["-o", f"{name}={file}" if name else file]
         words += ["--threads", str(p.threads)]
@@ -177,15 +178,18 @@ class Runner:
 
     @staticmethod
     def files(p, expected, out):
-        return [(name, f"{out}/o{k}-%d.npy" if is_list(expected[name]) else f"{out}/o{k}.npy") for k, name in enumerate(p.outputs)]
+        return [(name, f"{out}/o{k}-%d.npy" if is_list(expected[name]) else f"{out}/o{k}.npy") for k,
+                name in enumerate(p.outputs)]
 
     def start(self, words, limit=None):
         self.runs += 1
         folder = self.groups.make(limit) if limit and self.groups else None
-        # the shell moves itself into the group and then becomes the command, so that nothing of the command is charged elsewhere
-        command = ["/bin/sh", "-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"', folder, self.plimsoll] if folder else [self.plimsoll]
+        # the shell joins the group and then becomes the command, so that nothing of the command is charged elsewhere
+        command = ["/bin/sh", "-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"', folder,
+                   self.plimsoll] if folder else [self.plimsoll]
         try:
-            done = subprocess.run(command + words, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT, check=False)
+            done = subprocess.run(command + words, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT,
+                                  check=False)
             killed = bool(folder) and Groups.killed(folder)
         except subprocess.TimeoutExpired:
             raise Failure("hangs", f"more than {TIMEOUT} s") from None
@@ -237,20 +241,25 @@ class Runner:
                 if os.path.basename(one) not in left:
                     raise Failure("no output", f"{os.path.basename(one)} was not written: {sorted(left)}")
                 left.discard(os.path.basename(one))
-                self.compare(f"'{name}'" + (f" piece {k}" if is_list(v) else ""), one, piece, told)
+                self.compare(f"'{name}'" + (f" piece {k}" if is_list(v) else ""), one, piece)
+                said = told.get(f"{name}{k}" if is_list(v) else name)
+                if said is None or said["dtype"] != piece.t or tuple(said["shape"]) != piece.shape:
+                    raise Failure("JSON", f"'{name}' is told as {said}, expected {piece.t} {piece.shape}")
         if left:
             raise Failure("litter", f"left behind: {sorted(left)}")
         spare = facts["planned_peak_bytes"] - facts["peak_rss_bytes"]
         self.spare.append(spare)
         if spare < 0 and not self.sanitized:
-            raise Failure("above plan", f"VmHWM {facts['peak_rss_bytes']} is {-spare} bytes above the planned {facts['planned_peak_bytes']}")
+            peak, planned = facts["peak_rss_bytes"], facts["planned_peak_bytes"]
+            raise Failure("above plan", f"VmHWM {peak} is {-spare} bytes above the planned {planned}")
 
-    # -------------------------------------------------------------------------------------------------------------- comparison
+    # ----------------------------------------------------------------------------------------------------- comparison
 
-    def compare(self, what, file, want, told):
+    def compare(self, what, file, want):
         got = np.load(file)
         if got.dtype.kind == "V" and got.dtype.itemsize == 2:
-            t, got = "bf16", (np.ascontiguousarray(got).view("<u2").astype(np.uint32) << np.uint32(16)).view(np.float32).reshape(got.shape)
+            bits = np.ascontiguousarray(got).view("<u2").astype(np.uint32).reshape(got.shape)
+            t, got = "bf16", (bits << np.uint32(16)).view(np.float32)
         else:
             t = {REP[k].str.lstrip("<|"): k for k in REP if k != "bf16"}[got.dtype.str.lstrip("<>|")]
         if t != want.t:
@@ -301,5 +310,6 @@ def command(p, runner, expected, budget):
     path = lambda i: f"{i.name}.{ {'npy': 'npy', 'npz': 'npz', 'raw': 'bin'}[i.container]}"  # noqa: E731
     words = runner.arguments(p, expected, path, ".")
     words = ["plimsoll"] + [w.replace("./", "") for w in words] + (["--memory", str(budget)] if budget else [])
-    lines.append(" ".join(w if all(c.isalnum() or c in "-_=./:%" for c in w) else '"' + w + '"' if "'" in w else f"'{w}'" for w in words))
+    lines.append(" ".join(w if all(c.isalnum() or c in "-_=./:%" for c in w) else '"' + w + '"' if "'" in w
+                          else f"'{w}'" for w in words))
     return lines

@@ -1,16 +1,12 @@
-"""Makes a failing program small: fewer outputs, statements, operations; smaller and plainer inputs; one thread, an ample budget. A step is kept when
-the program still fails in the same way."""
+"""Makes a failing program small: fewer outputs, statements, operations; smaller and plainer inputs; one thread, an
+ample budget. A step is kept when the program still fails in the same way."""
 import dataclasses
 import time
 
 from generate import pruned
-from program import (Input, Program, evaluate, is_list, names_in, text_of, walk, walk_children, with_children)
+from program import is_list, walk, walk_children, with_children
 from run import Failure
-from values import BYTES, KIND, Reject, Val
-
-
-def kind_of(f):
-    return f.kind
+from values import KIND, Reject, Val
 
 
 class Shrinker:
@@ -24,9 +20,7 @@ class Shrinker:
         """(Failure or None, expected) of a candidate; None, None where the oracle refuses it."""
         try:
             expected = p.run(self.input_env(p))
-        except Reject:
-            return None, None
-        except Exception:  # the oracle is not asked for more than the generator asks
+        except (Reject, ValueError, IndexError, ZeroDivisionError):
             return None, None
         if not all(isinstance(v, Val) or is_list(v) for v in expected.values()):
             return None, None
@@ -56,17 +50,10 @@ class Shrinker:
                 if self.left <= 0 or time.monotonic() > self.until:
                     break
                 f, e = self.failure(candidate)
-                if f is not None and kind_of(f) == kind_of(fail):
+                if f is not None and f.kind == fail.kind:
                     best, fail, want, changed = candidate, f, e, True
                     break
         return best, fail, want
-
-
-def size_of(i):
-    n = 1
-    for s in i.shape:
-        n *= s
-    return n
 
 
 def replace_node(n, old, new):
@@ -128,7 +115,8 @@ def candidates(p, s):
                     if sub is None or sub is Ellipsis:
                         continue
                     if isinstance(sub, slice) and sub != slice(None, None, sub.step):
-                        yield with_statement(p, k, replace_node(n, x, ("idx", x[1], x[2][:j] + [slice(None, None, sub.step)] + x[2][j + 1:])))
+                        yield with_statement(p, k, replace_node(n, x, ("idx", x[1], x[2][:j]
+                                                                       + [slice(None, None, sub.step)] + x[2][j + 1:])))
     if p.spill:
         yield dataclasses.replace(p, spill=False)
     if p.threads > 1:
@@ -165,7 +153,8 @@ def candidates(p, s):
                 if j.values in ("extreme", "wide") and KIND[j.t] not in "ui":
                     continue
                 # inputs of one shape shrink together
-                others = tuple(dataclasses.replace(o, shape=j.shape) if "shape" in change and o is not i and o.shape == i.shape else o for o in p.inputs)
+                others = tuple(dataclasses.replace(o, shape=j.shape) if "shape" in change and o is not i
+                               and o.shape == i.shape else o for o in p.inputs)
                 yield dataclasses.replace(p, inputs=others[:k] + (j,) + others[k + 1:])
             except ValueError:
                 continue

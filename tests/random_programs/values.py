@@ -1,8 +1,9 @@
 """Values of the oracle: an array, its dtype, and how far a right result may lie from it.
 
-A Val has `t`, one of the language's dtypes; `a`, a NumPy array (bf16 is held as float32 numbers that bf16 has); and `err`, None where the result
-must be exactly `a`, otherwise an array of the same shape: |result - a| <= err. An err of infinity means that nothing can be said about the element:
-a rounding error upstream decides it, or the language leaves it open. Such elements are not compared, and are counted."""
+A Val has `t`, one of the language's dtypes; `a`, a NumPy array (bf16 as float32 numbers that bf16 has); and `err`: None
+where the result must be exactly `a`, otherwise an array of the same shape, |result - a| <= err. An err of infinity
+means that nothing can be said about the element: a rounding error upstream decides it, or the language leaves it open. Such
+elements are not compared, and are counted."""
 import numpy as np
 
 DTYPES = "bool u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64".split()
@@ -168,7 +169,8 @@ def settle(center, low, high, t, err_in=None):
         bad = np.isnan(b) != np.isnan(np.asarray(center, np.float64))
         r = rounded(b, t).astype(np.float64)
         d = np.abs(r - w)
-        d = np.where((r == w) | (np.isnan(r) & np.isnan(w)), np.where((r == 0) & (np.signbit(r) != np.signbit(w)), TINY, 0.0), d)
+        d = np.where((r == w) | (np.isnan(r) & np.isnan(w)),
+                     np.where((r == 0) & (np.signbit(r) != np.signbit(w)), TINY, 0.0), d)
         err = np.maximum(err, np.where(bad | np.isnan(d), INF, d))
     if err_in is not None:
         err = np.where(np.asarray(err_in) == INF, INF, err)
