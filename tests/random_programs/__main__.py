@@ -61,7 +61,9 @@ def options():
     a.add_argument("--report", help="a file that gets every failure, shrunk")
     a.add_argument("-v", "--verbose", action="store_true")
     a.add_argument("-q", "--quiet", action="store_true", help="no line for what passes")
-    return a.parse_args()
+    args = a.parse_args()
+    args.verbose |= args.only is not None
+    return args
 
 
 # ------------------------------------------------------------------------------------------------------------ workers

@@ -769,13 +769,17 @@ def nothing_known(v):
 def random_program(seed, number):
     """Program `number` of a seed: (Program, what the oracle gives for its outputs)."""
     r = random.Random(f"{seed}/{number}")
+    names = list(MAKERS)
+    tries = 0
     while True:
-        made = attempt(r)
+        tries += 1
+        # each function has its turn at the beginning of a program
+        made = attempt(r, names[number % len(names)] if tries < 40 else None)
         if made:
             return made
 
 
-def attempt(r):
+def attempt(r, first):
     inputs = random_inputs(r)
     env = {i.name: i.val() for i in inputs}
     limit = max(60000, 3 * max(v.size for v in env.values()))
@@ -787,7 +791,9 @@ def attempt(r):
     made = 0
     while made < wanted and tries < 60:
         tries += 1
-        name = r.choices(names, weights)[0]
+        name = first if first and made == 0 else r.choices(names, weights)[0]
+        if first and made == 0 and tries > 8:
+            return None
         node, x = g.pool[-1] if r.random() < 0.6 else r.choice(g.pool)
         if not usable(x, limit):
             continue
@@ -824,7 +830,7 @@ def attempt(r):
     if made == 0:
         return None
     last = finals[-1][0] if finals else None
-    if last is not None and (last[0] != "ref" or r.random() < 0.3) and last != ("ref", "x"):
+    if last is not None and (last[0] != "ref" or r.random() < 0.3):
         statements.append(("", last))
     known = [n for name, _ in statements for n in (name if isinstance(name, tuple) else (name,))]
     if not known:

@@ -2,8 +2,8 @@
 
 A Val has `t`, one of the language's dtypes; `a`, a NumPy array (bf16 as float32 numbers that bf16 has); and `err`: None
 where the result must be exactly `a`, otherwise an array of the same shape, |result - a| <= err. An err of infinity
-means that nothing can be said about the element: a rounding error upstream decides it, or the language leaves it open. Such
-elements are not compared, and are counted."""
+means that nothing can be said about the element: a rounding error upstream decides it, or the language leaves it open.
+Such elements are not compared, and are counted."""
 import numpy as np
 
 DTYPES = "bool u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64".split()
