@@ -53,6 +53,8 @@ def options():
     a.add_argument("--seconds", type=float, default=0, help="programs until the time is over")
     a.add_argument("--only", type=int, help="this one alone")
     a.add_argument("--pairs", action="store_true", help="producer and consumer: all of them")
+    a.add_argument("--producers", help="only pairs that begin with one of these: argmax,topk")
+    a.add_argument("--consumers", help="only pairs that end with one of these")
     a.add_argument("-j", "--jobs", type=int, default=1)
     a.add_argument("--no-shrink", action="store_true")
     a.add_argument("--no-cgroup", action="store_true")
@@ -212,9 +214,13 @@ def numbers(args):
     if args.only is not None:
         return [args.only]
     if args.pairs:
-        total = len(generate.pair_names())**2
-        every = list(range(total))
-        if args.count and args.count < total:
+        names = generate.pair_names()
+        wanted = [set(text.split(",")) if text else set(names) for text in (args.producers, args.consumers)]
+        for unknown in (wanted[0] | wanted[1]) - set(names):
+            sys.exit(f"random_programs: unknown function '{unknown}'")
+        every = [p * len(names) + c for p, producer in enumerate(names) if producer in wanted[0]
+                 for c, consumer in enumerate(names) if consumer in wanted[1]]
+        if args.count and args.count < len(every):
             random.Random(args.seed).shuffle(every)
             every = every[:args.count]
         elif args.seconds:
@@ -296,7 +302,7 @@ def main():
     if args.pairs:
         print(f"# {done - unmade} pairs of a producer and a consumer at {len(SHARES)} budgets each; "
               f"{unmade} have no arguments that both take")
-    unused = [f for f in generate.MAKERS if f not in used and f != ".shape"]
+    unused = [f for f in language.FUNCTIONS if f not in used]
     print(f"# seed {args.seed}: {done} programs, {totals['runs']} runs, {totals['failed']} failed, {seconds:.0f} s; "
           f"{totals['compared']} elements compared, {totals['skipped']} left open; "
           f"least spare of the planned peak: {least} bytes; functions not used: {' '.join(unused) or 'none'}")

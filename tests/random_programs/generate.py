@@ -676,6 +676,15 @@ def make_index(g, name, n, x):
     return ("idx", n, subs)
 
 
+SHIFTS = {"[-1]": -1, "[1:]": slice(1, None), "[::-1]": slice(None, None, -1), "[::-2]": slice(None, None, -2)}
+
+
+@maker(*SHIFTS)
+def make_shifted(g, name, n, x):
+    """The subscripts that ask for a part without what stands before it, or for the end first."""
+    return ("idx", n, [slice(None)] * (g.axis(x) % x.ndim) + [SHIFTS[name]])
+
+
 @maker(".T", ".mT")
 def make_turned(g, name, n, x):
     return ("attr", n, name[1:])
@@ -694,7 +703,6 @@ def make_extent(g, name, n, x):
     return ("op", g.pick("+", "*", "-"), [n, a])
 
 
-PSEUDO = ["[]", ".T", ".mT", ".shape"]
 HEAVY = {"[]": 10, "flip": 3, "roll": 3, "tile": 3, "pad": 3, "concat": 4, "repeat": 2, "astype": 4, "sum": 3, "max": 2,
          "argmax": 3, "argmin": 2, "topk": 3,
          "cumsum": 3, "sort": 2, "reshape": 3, "transpose": 2, "add": 3, "multiply": 3, "subtract": 3, ".T": 2,
