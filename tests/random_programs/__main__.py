@@ -260,6 +260,7 @@ def main():
             unmade += 1
         for key in ("runs", "compared", "skipped"):
             totals[key] += result.get(key, 0)
+        totals["vague"] += result.get("skipped", 0) > result.get("compared", 0)
         if result.get("spare") is not None:
             least = result["spare"] if least is None else min(least, result["spare"])
         for kind, _, functions, _ in result["failures"]:
@@ -302,6 +303,9 @@ def main():
     if args.pairs:
         print(f"# {done - unmade} pairs of a producer and a consumer at {len(SHARES)} budgets each; "
               f"{unmade} have no arguments that both take")
+    if done - unmade >= 20:
+        vague = totals["vague"] * 20 <= done - unmade
+        good &= tap(vague, f"most elements can be compared in more than 95 % of the programs (not in {totals['vague']})")
     unused = [f for f in language.FUNCTIONS if f not in used]
     print(f"# seed {args.seed}: {done} programs, {totals['runs']} runs, {totals['failed']} failed, {seconds:.0f} s; "
           f"{totals['compared']} elements compared, {totals['skipped']} left open; "

@@ -10,7 +10,7 @@ import numpy as np
 
 import elementwise as ew
 from language import ALIASES, EDGES, FUNCTIONS
-from program import (OPERATORS, UNARY, Dtype, Input, Program, depth, evaluate, is_list, names_in, text_of,
+from program import (NUMPY_NAMES, OPERATORS, UNARY, Dtype, Input, Program, depth, evaluate, is_list, names_in, text_of,
                      walk_children, with_children)
 from values import BYTES, DTYPES, INF, KIND, REP, Reject, Val
 
@@ -90,6 +90,11 @@ class Maker:
     def partner(self, node, x):
         """Something that can be an operand beside x: (node, may stand first)."""
         kind = self.r.random()
+        if kind < 0.02:  # numbers among themselves
+            pair = [("lit", self.pick(7, 2, 5)), ("lit", self.pick(1, 2, 3))]
+            return ("op", self.pick("+", "*", "-", "//", "%"), pair)
+        if kind < 0.04 and KIND[x.t] == "f":
+            return ("lit", self.pick(float("inf"), float("-inf"), float("nan"), np.pi, 0.1))
         if kind < 0.3:
             return ("lit", self.number(x.t))
         if kind < 0.5 and x.ndim:
@@ -186,8 +191,8 @@ def make_clip(g, name, n, x):
 def make_astype(g, name, n, x):
     t = g.r.choice(DTYPES)
     if g.chance(0.5):
-        return ("call", Dtype(t), "dtype", [n], [])
-    return g.call("astype", [n], dtype=Dtype(t))
+        return ("call", Dtype(t, NUMPY_NAMES[t] if g.chance(0.2) else t), "dtype", [n], [])
+    return g.call("astype", [n], dtype=Dtype(t, g.pick(t, t, NUMPY_NAMES[t], f"'{t}'", f"'{NUMPY_NAMES[t]}'")))
 
 
 @maker("isclose", "allclose")
@@ -756,6 +761,9 @@ def random_inputs(r):
     inputs = []
     raw_free = True
     for name in "xyz"[:r.choice([1, 1, 2, 2, 3])]:
+        if inputs and r.random() < 0.08 and inputs[-1].container != "raw":  # one file under two names
+            inputs.append(dataclasses.replace(inputs[-1], name=name))
+            continue
         inputs.append(random_input(r, name, shape, raw_free))
         raw_free = raw_free and inputs[-1].container != "raw"
         if r.random() < 0.4 and shape:

@@ -11,7 +11,7 @@ import numpy as np
 
 import elementwise as ew
 from language import ALIASES, FUNCTIONS, LISTS, index
-from values import BYTES, KIND, REP, Reject, Val, as_val, is_number
+from values import BYTES, DTYPES, KIND, REP, Reject, Val, as_val, is_number
 
 OPERATORS = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide", "//": "floor_divide", "%": "remainder",
              "**": "pow", "==": "equal",
@@ -23,14 +23,24 @@ MAX_BYTES = 64 << 20  # of one value
 
 
 class Dtype(str):
-    """A dtype as an argument: written without quotes."""
+    """A dtype as an argument, written as `word`: one of its names, or a string of one."""
+    word = None
+
+    def __new__(cls, t, word=None):
+        self = super().__new__(cls, t)
+        self.word = word or t
+        return self
+
+
+NUMPY_NAMES = dict(zip(DTYPES, "bool_ uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64"
+                       .split()))
 
 
 # --------------------------------------------------------------------------------------------------------------- text
 
 def lit_text(v):
     if isinstance(v, Dtype):
-        return str(v)
+        return v.word
     if isinstance(v, str):
         return f"'{v}'"
     if isinstance(v, tuple):
@@ -69,6 +79,8 @@ def text_of(n):
     words = [text_of(x) for x in args] + [f"{k}={text_of(x)}" for k, x in kwargs]
     if style == "method":
         return f"{base_text(args[0])}.{name}({', '.join(words[1:])})"
+    if style == "dtype":
+        name = name.word
     return f"{'np.' if style == 'np.' else ''}{name}({', '.join(words)})"
 
 
@@ -241,7 +253,8 @@ class Input:
         return Val(self.t, self.array())
 
     def file(self):
-        key = hashlib.sha1(repr(dataclasses.astuple(self)).encode()).hexdigest()[:12]
+        what = self if self.container == "npz" else dataclasses.replace(self, name="")  # two names may have one file
+        key = hashlib.sha1(repr(dataclasses.astuple(what)).encode()).hexdigest()[:12]
         return f"{key}.{ {'npy': 'npy', 'npz': 'npz', 'raw': 'bin'}[self.container]}"
 
     def binding(self, path):
