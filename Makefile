@@ -3,6 +3,7 @@ BUILD ?= build
 PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
+SECONDS ?= 600
 JOBS ?= $(shell nproc)
 
 .DEFAULT_GOAL := all
@@ -56,10 +57,14 @@ bench-pack: all ## static offset assignment on the packing cases
 bench-plan: all ## how long planning takes, and how good the order of random-wired cells is
 	@PLIMSOLL=$(abspath $(BUILD))/plimsoll bench/run.sh plan
 
-soak: all ## every array case at full size inside memory cgroups as large as the budget; every model at budgets from the smallest up
+soak: all ## random programs for SECONDS; every array case at full size inside memory cgroups as large as the budget; every model at budgets from the smallest up
+	@PLIMSOLL=$(abspath $(BUILD))/plimsoll tests/random_programs.sh $(SECONDS)
 	@PLIMSOLL=$(abspath $(BUILD))/plimsoll tests/curves.sh
 	@PLIMSOLL=$(abspath $(BUILD))/plimsoll tests/durable.sh
 	@PLIMSOLL=$(abspath $(BUILD))/plimsoll tests/soak.sh
+
+soak-programs: all ## random programs of the array language against NumPy for SECONDS
+	@PLIMSOLL=$(abspath $(BUILD))/plimsoll tests/random_programs.sh $(SECONDS)
 
 asan: ## every test under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call configure,build-asan,-Dbuildtype=debugoptimized -Ddebug_level=3 -Db_sanitize=address$(comma)undefined -Db_lundef=false)
@@ -92,4 +97,4 @@ help: ## this list
 
 comma := ,
 
-.PHONY: all demo check bench bench-arrays bench-train bench-infer bench-exact bench-curve bench-watch bench-pack bench-plan soak asan tsan fuzz install clean help
+.PHONY: all demo check bench bench-arrays bench-train bench-infer bench-exact bench-curve bench-watch bench-pack bench-plan soak soak-programs asan tsan fuzz install clean help
