@@ -73,6 +73,12 @@ expect_error() {
 # the process is larger than what is planned, and reserve terabytes of addresses.
 sanitized() { grep -q -e __asan_init -e __tsan_init "$PLIMSOLL"; }
 
+# rounds N: how much of something slow a case does: N, a quarter of it under a sanitizer, which takes four to twenty times as long.
+rounds() { if sanitized; then echo $((($1 + 3) / 4)); else echo "$1"; fi; }
+
+# patience SECONDS: a limit of time for something that should take much less; five times as long under a sanitizer.
+patience() { if sanitized; then echo $((5 * $1)); else echo "$1"; fi; }
+
 # skip_sanitized NAME WHY: in a build with a sanitizer, skips the case NAME and succeeds; fails in any other build. WHY says what the sanitizer makes
 # impossible.
 #
