@@ -18,11 +18,7 @@ if [ -z "$PYTHON" ]; then
     skip 'runs inside a cgroup as large as the budget' 'no python3 with NumPy here'
     finish
 fi
-# Sanitizers keep memory of their own, many times what was planned.
-if grep -q __asan_init "$PLIMSOLL" || grep -q __tsan_init "$PLIMSOLL"; then
-    skip 'runs inside a cgroup as large as the budget' 'a sanitizer is in the build'
-    finish
-fi
+if skip_sanitized 'runs inside a cgroup as large as the budget' 'its own memory is many times what is planned'; then finish; fi
 MAKE_ARRAY=${MAKE_ARRAY:-$(dirname "$PLIMSOLL")/bench-make-array}
 budget_folder=$PWD budget_x=$PWD/x.npy budget_t=$PWD/t.npy budget_w=$PWD/w.npy
 "$MAKE_ARRAY" x.npy 20009x512 f32 0 && "$MAKE_ARRAY" t.npy 1x4x1024x1021 f32 1 && "$MAKE_ARRAY" w.npy 512x256 f32 2 || exit 99

@@ -37,7 +37,7 @@ expect_match 'one test alone, which passes' 0 '^1 passed, 0 failed, 0 unsupporte
 # Operators against NumPy, where the ONNX project's tests do not go.
 . "$tests/lib/python.sh"
 if [ -n "$PYTHON" ] && "$PYTHON" "$tests/oracle/onnx_cases.py" oracle; then
-    expect_match 'operators as NumPy computes them' 0 '^[1-9][0-9]+ passed, 0 failed, 0 unsupported, 0 not numeric$' "$CONFORMANCE" --verbose oracle --seconds 120
+    expect_match 'operators as NumPy computes them' 0 '^[1-9][0-9]+ passed, 0 failed, 0 unsupported, 0 not numeric$' "$CONFORMANCE" --verbose oracle --seconds "$(patience 120)"
 else
     skip 'operators as NumPy computes them' 'no python3 with NumPy here'
 fi
@@ -45,7 +45,7 @@ fi
 # The ONNX project's tests of single operators: none may fail, and of those with numbers four in five have to pass.
 if [ -f "$cases/onnx-node/node-tests.tar.xz" ]; then
     mkdir node && tar -C node -xJf "$cases/onnx-node/node-tests.tar.xz"
-    "$CONFORMANCE" node --seconds 120 >"$TMP/why" 2>&1
+    "$CONFORMANCE" node --seconds "$(patience 120)" >"$TMP/why" 2>&1
     code=$?
     set -- $(tail -n 1 "$TMP/why" | tr -d ,)
     echo "# $*"
@@ -64,6 +64,6 @@ for name in bvlc_alexnet densenet121 inception_v1 inception_v2 resnet50 shufflen
         continue
     fi
     python3 "$tests/models/make_cases.py" "light/$name" "$light.onnx" "${light}_output_0.pb" 1x3x224x224
-    expect_match "$name" 0 '^1 passed, 0 failed' "$CONFORMANCE" "light/$name" --seconds 300
+    expect_match "$name" 0 '^1 passed, 0 failed' "$CONFORMANCE" "light/$name" --seconds "$(patience 300)"
 done
 finish

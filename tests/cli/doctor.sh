@@ -10,10 +10,8 @@ expect_match 'JSON' 0 '^  "budget_bytes": [0-9]+,$' "$PLIMSOLL" doctor --json --
 expect_match 'a folder that is not there is a finding' 0 'no file can be made in .*No such file' "$PLIMSOLL" doctor nowhere
 expect_error 'two folders' 2 'one folder at a time' "$PLIMSOLL" doctor . ..
 limited() { (ulimit -v 2097152 && "$@"); }
-case ${BUILD:-} in
-*asan* | *tsan*) skip 'RLIMIT_AS is a finding' 'sanitizers need the address space' ;;
-*) expect_match 'RLIMIT_AS is a finding' 0 '^RLIMIT_AS is 2\.0 GiB$' limited "$PLIMSOLL" doctor --no-speed ;;
-esac
+skip_sanitized 'RLIMIT_AS is a finding' 'it needs the address space' ||
+    expect_match 'RLIMIT_AS is a finding' 0 '^RLIMIT_AS is 2\.0 GiB$' limited "$PLIMSOLL" doctor --no-speed
 expect 'nothing is left behind' 0 ls -A </dev/null
 
 finish

@@ -12,7 +12,7 @@ make_slow() { # file: a .npy 1.0 header for f32 (16384, 512), 128 bytes, and a h
     truncate -s $((128 + 16384 * 512 * 4)) "$1"
 }
 slow='x'
-for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do slow="sin(exp(tanh($slow))+$i)"; done
+for i in $(seq "$(rounds 20)"); do slow="sin(exp(tanh($slow))+$i)"; done
 slow="sort($slow, 1)"
 
 unfinished() { find . -name '*.plimsoll-tmp' 2>/dev/null; }

@@ -55,7 +55,7 @@ known() { # file, height at most: the search ends as soon as it is reached
         skip "$1" 'the instance is not here'
         return
     fi
-    height=$("$PLIMSOLL" pack "$cases/$1" --json --capacity "$2" --seconds 120 | sed -n 's/.*"height_bytes": \([0-9]*\).*/\1/p')
+    height=$("$PLIMSOLL" pack "$cases/$1" --json --capacity "$2" --seconds "$(patience 120)" | sed -n 's/.*"height_bytes": \([0-9]*\).*/\1/p')
     echo "height $height, expected at most $2" >"$TMP/why"
     if [ "${height:-$(($2 + 1))}" -le "$2" ]; then pass "$1 in $2"; else fail "$1 in $2" "$TMP/why"; fi
 }

@@ -48,10 +48,8 @@ expect_match 'against this machine' 0 '^fits: 1\.0 KiB of the .* that .* leaves;
 expect_match 'every limit is listed' 0 '^RAM .* yes .*/proc/meminfo$' "$PLIMSOLL" size 256
 expect_match 'too large for any machine' 3 '^does not fit: 4\.0 EiB, but .* too much$' "$PLIMSOLL" size 4611686018427387904:i8
 limited() { (ulimit -v 1048576 && "$@"); }
-case ${BUILD:-} in
-*asan* | *tsan*) skip 'RLIMIT_AS decides' 'sanitizers need the address space' ;;
-*) expect_match 'RLIMIT_AS decides' 3 'does not fit: 4\.0 GiB, but RLIMIT_AS leaves' limited "$PLIMSOLL" size 1024x1024x1024 ;;
-esac
+skip_sanitized 'RLIMIT_AS decides' 'it needs the address space' ||
+    expect_match 'RLIMIT_AS decides' 3 'does not fit: 4\.0 GiB, but RLIMIT_AS leaves' limited "$PLIMSOLL" size 1024x1024x1024
 
 expect_error 'elements overflow' 2 'shape \[9223372036854775807,2\] has more than 2\^63 elements' "$PLIMSOLL" size 9223372036854775807x2
 expect_error 'bytes overflow' 2 'has more than 2\^63 bytes' "$PLIMSOLL" size 4611686018427387904:f32

@@ -69,4 +69,41 @@ expect_error() {
     fi
 }
 
+# sanitized: whether the command under test was built with AddressSanitizer or ThreadSanitizer. They add shadow memory and keep freed blocks, so
+# the process is larger than what is planned, and reserve terabytes of addresses.
+sanitized() { grep -q -e __asan_init -e __tsan_init "$PLIMSOLL"; }
+
+# rounds N: how much of something slow a case does: N, a quarter of it under a sanitizer, which takes four to twenty times as long.
+rounds() { if sanitized; then echo $((($1 + 3) / 4)); else echo "$1"; fi; }
+
+# patience SECONDS: a limit of time for something that should take much less; five times as long under a sanitizer.
+patience() { if sanitized; then echo $((5 * $1)); else echo "$1"; fi; }
+
+# skip_sanitized NAME WHY: in a build with a sanitizer, skips the case NAME and succeeds; fails in any other build. WHY says what the sanitizer makes
+# impossible.
+#
+#     skip_sanitized 'RLIMIT_AS decides' 'the address space is full of shadow' || expect_match ...
+skip_sanitized() {
+    sanitized || return 1
+    skip "$1" "a sanitizer is in the build: $2"
+}
+
+# near_floor COMMAND...: prints a budget in bytes that the command just fits into. A constant would not do: the size of the process depends on the
+# machine, the compiler and the sanitizer. So the command is planned (--plan-only) with the budget that it names when it refuses one, until it
+# accepts; 1 MiB more, because no two processes are of exactly the same size.
+near_floor() {
+    near_bytes=1048576
+    for near_try in 1 2 3 4 5 6 7 8 9 10; do
+        if "$@" --plan-only --memory "$near_bytes" >/dev/null 2>"$TMP/near_floor"; then
+            echo $((near_bytes + 1048576))
+            return 0
+        fi
+        near_bytes=$(sed -n 's/.*(--memory \([0-9]*\)).*/\1/p' "$TMP/near_floor")
+        [ -n "$near_bytes" ] || break
+    done
+    echo "near_floor: no budget is accepted: $*" >&2
+    cat "$TMP/near_floor" >&2
+    return 1
+}
+
 finish() { exit $cli_failed; }

@@ -19,9 +19,7 @@ watch_needs() {
         case $watch_need in
         python) [ -n "$PYTHON" ] || watch_skip_all 'no python3 with NumPy here (Debian: python3-numpy)' ;;
         torch) "$PYTHON" -c 'import torch' >/dev/null 2>&1 || watch_skip_all 'no PyTorch here (Debian: python3-torch)' ;;
-        plain)
-            if grep -q -e __asan_init -e __tsan_init "$PLIMSOLL"; then watch_skip_all 'a sanitizer is in the build'; fi
-            ;;
+        plain) ! sanitized || watch_skip_all 'a sanitizer is in the build' ;;
         esac
     done
 }

@@ -191,7 +191,7 @@ static void test_against_definition(void **state)
             fixture_new(&f, &cases[k], t ? PLIM_F64 : PLIM_F32, &rng);
             fixture_define(&f, &cases[k]);
             const bool large = count_of(f.g, f.in[0]) > 4000;
-            for (int round = 0; round < (large ? 2 : 12); round++) /* each draws other cuts and other layouts */
+            for (int round = 0; round < rounds(large ? 2 : 12); round++) /* each draws other cuts and other layouts */
                 for (int mode = PARTS_WHOLE; mode <= PARTS_MERGED; mode++) {
                     parts_run(f.g, f.data, (parts_mode)mode, &rng);
                     compare(&f, &cases[k], how[mode]);

@@ -112,6 +112,7 @@ static void reference_rows(const conv_case *k, reference *r, parts_lab *lab)
         fail_msg("%s: %s", k->name, err.message);
 }
 
+/* The operands; reference_run makes the results. */
 static reference reference_new(const conv_case *k, uint64_t seed)
 {
     reference r = {.x = {4, {k->n, k->channels, k->high, k->wide}}, .w = {4, {k->outputs, k->channels / k->conv.groups, k->kernel[0], k->kernel[1]}}};
@@ -133,9 +134,13 @@ static reference reference_new(const conv_case *k, uint64_t seed)
             ((double *)r.size.data[r.in[p]])[i] = fabs(*v);
         }
     }
-    parts_run(r.lab.g, r.lab.data, PARTS_WHOLE, &r.lab.rng);
-    parts_run(r.size.g, r.size.data, PARTS_WHOLE, &r.size.rng);
     return r;
+}
+
+static void reference_run(reference *r)
+{
+    parts_run(r->lab.g, r->lab.data, PARTS_WHOLE, &r->lab.rng);
+    parts_run(r->size.g, r->size.data, PARTS_WHOLE, &r->size.rng);
 }
 
 static void reference_free(reference *r)
@@ -262,9 +267,10 @@ static void test_against_plain(void **state)
     static const char *const how[] = {"whole", "cut", "merged"};
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         reference r = reference_new(&cases[i], i);
+        reference_run(&r);
         fixture f = fixture_new(&cases[i], &r);
         const bool large = parts_count(&r.w) > 30000;
-        for (int round = 0; round < (large ? 1 : 3); round++) /* each draws other cuts and other layouts */
+        for (int round = 0; round < rounds(large ? 1 : 3); round++) /* each draws other cuts and other layouts */
             for (int mode = PARTS_WHOLE; mode <= PARTS_MERGED; mode++) {
                 parts_run(f.lab.g, f.lab.data, (parts_mode)mode, &f.lab.rng);
                 compare(&cases[i], &r, &f, how[mode]);
@@ -348,6 +354,7 @@ static void test_levels(void **state)
         const conv_case *k = &cases[i];
         if (k->n == 0) continue;
         reference r = reference_new(k, i + 100);
+        reference_run(&r);
         fixture f = fixture_new(k, &r);
         for (int p = 0; p < 3; p++)
             if (f.made[p] != PLIM__NONE) f.lab.data[f.made[p]] = parts_new(&f.lab.g->value[f.made[p]]);
@@ -431,7 +438,7 @@ static void plain_net(const conv_case *k, reference *r, uint32_t gradient[4], ui
     if (k->relu) assert_int_equal(plim__op_limit(lab->g, y, 0, k->most > 0 ? k->most : INFINITY, &y, NULL), PLIM_OK);
     const uint32_t with[4] = {r->in[1], r->in[2], *bias, r->in[0]};
     if (plim__graph_gradients(lab->g, loss_of(lab->g, y, r->in[0]), with, 4, gradient, &err)) fail_msg("%s: %s", k->name, err.message);
-    parts_run(lab->g, lab->data, PARTS_WHOLE, &lab->rng);
+    reference_run(r);
 }
 
 static void compare_bias(const conv_case *k, const double *want, const float *have)
@@ -484,7 +491,7 @@ static void test_data_gradients(void **state)
         if (plim__graph_gradients(r.lab.g, loss_of(r.lab.g, r.made[1], r.in[1]), plain, 2, want, &err) ||
             plim__graph_gradients(f.lab.g, loss_of(f.lab.g, f.made[1], f.in[1]), with, 2, have, &err))
             fail_msg("%s: %s", k.name, err.message);
-        parts_run(r.lab.g, r.lab.data, PARTS_WHOLE, &r.lab.rng);
+        reference_run(&r);
         parts_run(f.lab.g, f.lab.data, PARTS_WHOLE, &f.lab.rng);
         r.made[0] = want[0], r.made[2] = want[1];
         compare_y(&k, &r, f.lab.data[have[0]], "gradient of data");

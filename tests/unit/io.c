@@ -767,7 +767,7 @@ static void test_cgroup(void **state)
 {
     (void)state;
     enum { BLOCKS = 1024 };
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if SANITIZED
     print_message("SKIPPED: the sanitizer's own memory does not fit the cgroup\n");
     skip();
 #endif

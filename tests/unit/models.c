@@ -67,7 +67,7 @@ static counts check_step(const plim__model *m, const plim__train_graph *t, uint3
 static counts train_file(const char *name, const char *path, const char *optimizer, const char *loss)
 {
     plim__model *m;
-    plim__training how;
+    plim__training how = {0};
     plim__train_graph t;
     plim_error err = {0};
     const plim__model_options options = {.batch = 8, .training = true};
