@@ -58,14 +58,14 @@ static plim__region tile_box(const looker *k, uint32_t i)
     return v->role == PLIM__ROLE_ACC ? sum_box(k, &k->p->node[v->producer], value->out) : k->tile.region[i];
 }
 
-/* The box of pass value i that readers find: of a sum what is complete, of a private value what its producer makes in the block. */
-static plim__region readable_box(const looker *k, uint32_t i, const plim__ranges *block)
+/* The box of pass value i that node n finds: of a sum what is complete, of a value of its own stage what the same block makes. */
+static plim__region readable_box(const looker *k, const plim__pnode *n, uint32_t i, const plim__ranges *block)
 {
     const plim__pvalue *v = &k->p->value[i];
     const plim__pnode *by = v->producer == PLIM__NONE ? NULL : &k->p->node[v->producer];
     plim__region box = tile_box(k, i);
     if (by && by->accumulates) return sum_box(k, by, k->g->value[v->value].out);
-    if (v->role == PLIM__ROLE_PRIVATE && block)
+    if (by && by->stage == n->stage && block)
         plim__region_writes(k->g, graph_node(k, by), &by->axes, k->g->value[v->value].out, &block->axis[by->axis0], &box);
     return box;
 }
@@ -79,7 +79,7 @@ static plim_status check_reads(const looker *k, const plim__pnode *n, const plim
         const plim__pvalue *pv = &k->p->value[v];
         plim__region need;
         plim__region_reads(k->g, graph_node(k, n), i, axis, &need);
-        const plim__region have = readable_box(k, v, block);
+        const plim__region have = readable_box(k, n, v, block);
         const bool sum = pv->producer != PLIM__NONE && k->p->node[pv->producer].accumulates;
         if (sum && plim__region_count(&have) == 0) continue; /* a trip without a part: what is made of it is written nowhere */
         PLIM_FAIL_IF(plim__region_count(&need) > 0 && !plim__box_is_inside(&need, &have), k->err, PLIM_E_PLAN, "I7: node %u (%s) reads outside the box that is there%s", n->node, op_name(k, n),
