@@ -70,10 +70,16 @@ def options():
 
 # ------------------------------------------------------------------------------------------------------------ workers
 
+def end(*_):
+    """SIGTERM: what was made is removed, and a second signal does not interrupt that."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(1)
+
+
 def prepare(args):
-    if multiprocessing.parent_process():  # the parent ends its children with SIGTERM: they clean up
+    signal.signal(signal.SIGTERM, end)
+    if multiprocessing.parent_process():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     np.seterr(all="ignore")
     warnings.filterwarnings("ignore")
     worker["args"] = args
@@ -247,6 +253,7 @@ def main():
         return 1
     if args.self_test:
         return 1 if self_test(args) or not good else 0
+    signal.signal(signal.SIGTERM, end)
     begin = time.monotonic()
     totals, groups, used, unmade, done = collections.Counter(), collections.Counter(), collections.Counter(), 0, 0
     least, slowest = None, (0.0, -1)
