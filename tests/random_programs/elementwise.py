@@ -8,9 +8,8 @@ import math
 
 import numpy as np
 
-from values import (BYTES, INF, KIND, REP, Reject, Val, as_val, float_of, int_fits, is_number, promote, promote_all,
-                    promote_weak,
-                    rounded, settle, strong, ulp, weak_kind)
+from values import (BYTES, INF, KIND, REP, TINY, Reject, Val, as_val, float_of, int_fits, is_number, promote,
+                    promote_all, promote_weak, rounded, settle, strong, ulp, weak_kind)
 
 ULPS = 5  # of functions that have no correctly rounded result
 _erf = np.frompyfunc(math.erf, 1, 1)
@@ -274,7 +273,10 @@ def _corners(fn, f, ins, errs, center, shape, comp):
     """The least and the largest value at the ends of the arguments' intervals; where they say nothing, `vague`."""
     low = high = center.astype(np.float64)
     vague = np.zeros(shape, bool)
-    signs = [(0,) if e is None else (-1, 1) for e in errs]
+    # an interval that reaches 0 holds both zeros: functions with a pole or a jump there tell them apart
+    near = [e is not None and x.dtype.kind == "f" and bool(((np.abs(x) <= e) & (e > 0)).any())
+            for x, e in zip(ins, errs)]
+    signs = [(0,) if e is None else (-1, 1, "-0", "+0") if zero else (-1, 1) for e, zero in zip(errs, near)]
     for e, x in zip(errs, ins):
         if e is not None:
             vague = vague | (e == INF)
@@ -292,8 +294,10 @@ def _corners(fn, f, ins, errs, center, shape, comp):
                 moved.append(x)
                 continue
             wide = x.astype(np.float64)
-            y = wide + s * np.where(np.isfinite(e), e, 0)
-            y = np.where((wide == 0) & (e > 0) & (e <= TINY_LIMIT), np.copysign(0.0, s), y)
+            if isinstance(s, str):
+                y = np.where((np.abs(wide) <= e) & (e > 0), float(s), wide)
+            else:
+                y = wide + s * np.where(np.isfinite(e) & (e > TINY), e, 0)
             moved.append(y.astype(x.dtype))
         r = np.asarray(f(*moved)).astype(np.float64)
         c = center.astype(np.float64)
@@ -304,9 +308,6 @@ def _corners(fn, f, ins, errs, center, shape, comp):
     low = np.where(np.isnan(center.astype(np.float64)), np.nan, low)
     high = np.where(np.isnan(center.astype(np.float64)), np.nan, high)
     return vague, low, high
-
-
-TINY_LIMIT = 1e-320
 
 
 def astype(x, t):

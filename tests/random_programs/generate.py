@@ -740,7 +740,7 @@ def random_input(r, name, shape, raw_free):
     offset = 0
     if t == "bf16":
         if not raw_free:
-            t = "f32"
+            t, values = "f32", "small"
         else:
             container = "raw"
     elif raw_free and r.random() < 0.06 and shape:
@@ -748,7 +748,7 @@ def random_input(r, name, shape, raw_free):
     if container == "raw":
         offset = r.choice([0, 0, 16, 3])
         if not shape or 0 in shape:
-            container, t, offset = "npy", "f32", 0
+            container, t, offset, values = "npy", "f32", 0, "small"
     order = "F" if len(shape) > 1 and r.random() < 0.25 and container != "raw" else "C"
     swap = r.random() < 0.12 and BYTES[t] > 1 and container != "raw"
     return Input(name, t, shape, values, r.randrange(1000), order, swap, container, offset)

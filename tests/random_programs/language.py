@@ -242,10 +242,13 @@ def prod(x, axis=None, dtype=None, keepdims=False):
 def float_prod(a, e, fold, n):
     p = fold(a)
     up, down = fold(np.maximum(np.abs(a), 1)), fold(np.where(a == 0, 1, np.minimum(np.abs(a), 1)))
-    safe = (up < 1e300) & (down > 1e-300)  # no order of multiplying overflows or underflows on the way
+    zero = fold(np.where(a == 0, 0.0, 1.0)) == 0
+    # no order of multiplying overflows or underflows on the way, or every one does: the products only grow or shrink
+    safe = (up < 1e300) & (down > 1e-300) | (down == 1) & ~zero & ((up < 1e300) | np.isinf(p)) | (up == 1)
     whole = bool((a == np.rint(a)).all())
     own = np.where(whole & (up < 2.0**53), 0, n * 2 * E64 * np.abs(p))
-    own = np.where(safe, own, INF)
+    own = np.where(np.isinf(p), 0, np.where(down > 1e-300, own, own + 1e-300))
+    own = np.where(safe | np.isnan(p) & np.isnan(a).any(), own, INF)
     if e.any():
         own = own + np.abs(fold(np.abs(a) + e) - np.abs(p))
     zero_sign = (p == 0) & (own < TINY)

@@ -32,8 +32,8 @@ class Dtype(str):
         return self
 
 
-NUMPY_NAMES = dict(zip(DTYPES, "bool_ uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64"
-                       .split()))
+NUMPY_NAMES = dict(zip(DTYPES, "bool_ uint8 uint16 uint32 uint64 int8 int16 int32 int64".split()
+                       + "float16 bfloat16 float32 float64".split()))
 
 
 # --------------------------------------------------------------------------------------------------------------- text
