@@ -469,6 +469,7 @@ typedef struct plim_train_options {
                                     rising, "cosine:100"; "step:1000:0.1" multiplies it every so many steps */
     uint64_t seed;             /**< of initial weights, the order of samples, dropout */
     bool in_order;             /**< samples come as they lie in their files; else each epoch in another order */
+    bool plan_only;            /**< nothing is allocated or loaded: there is a plan to look at, and no step can be done */
     const char *resume;        /**< a checkpoint of a training with the same model, data and options to go on from; NULL: from the beginning. With the same
                                     budget and threads it goes on bit for bit as if it had not been stopped */
 } plim_train_options;

@@ -264,6 +264,7 @@ static void fill_options(job *j, const plim__cli_shared *shared)
         .validate = j->validate.item, .n_validate = j->validate.n, .validate_target = {.name = "target", .path = j->validate_target},
         .epochs = j->epochs, .steps = j->steps,
         .rate = j->rate, .schedule = j->schedule_name, .seed = j->seed, .in_order = j->in_order,
+        .plan_only = shared->plan_only,
         .resume = j->resume && access(j->checkpoint, F_OK) == 0 ? j->checkpoint : NULL,
     };
 }

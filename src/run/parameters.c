@@ -1,5 +1,6 @@
 /* Parameters go piece by piece, in the order of their file. One that has another form in memory is put together there: in its place, where it is held in
- * the arena, else in a buffer of its size, from which it goes to its file. */
+ * the arena; else window by window, each of which goes to the parameter's own file when it is complete. A window is some of the arena, which is free between
+ * runs but for what is held, or a buffer of WINDOW bytes. Where it is smaller than the parameter, the source is read once for each window. */
 #include "run/parameters.h"
 #include "core/size.h"
 #include "models/prepared.h"
@@ -10,6 +11,7 @@
 
 #define PIECE 16384u /* elements that are moved at a time */
 #define CLEARED (256u << 10) /* bytes that are cleared at a time */
+#define WINDOW (256u << 10)  /* bytes of a parameter in another form that are in memory at a time, where the arena has no more to spare */
 
 bool plim__parameter_is_placed(const plim_plan *plan, uint32_t value)
 {
@@ -19,54 +21,117 @@ bool plim__parameter_is_placed(const plim_plan *plan, uint32_t value)
     return false;
 }
 
-/* The memory of an input that is held; else some of the arena, which is free between runs but for what is held. Where it has no room in one piece, there is
- * a buffer, which the plan has not counted. @param own  whether it is that */
-static plim_status take_memory(plim_plan *plan, uint32_t value, bool apart, char **memory, bool *own, plim_error *err)
+/* The memory of an input that is held, all of it; else a window. @param apart  what the arena has to spare is in use */
+static plim_status open_window(plim__parameter_window *w, plim_plan *plan, uint32_t value, bool apart, plim_error *err)
 {
     const uint64_t bytes = plan->graph->value[value].bytes;
-    *own = false;
-    *memory = plan->held[value] ? (char *)(uintptr_t)plim__run_result(plan, value) : apart ? NULL : plim__run_spare(plan, bytes);
-    if (*memory) return PLIM_OK;
-    *own = true;
-    *memory = plim__new(&plan->alloc, bytes, 1, err);
-    return *memory ? PLIM_OK : PLIM_E_NOMEM;
+    *w = (plim__parameter_window){.bytes = bytes};
+    if (plan->held[value]) {
+        w->memory = (char *)(uintptr_t)plim__run_result(plan, value);
+        w->loaded = true;
+        return PLIM_OK;
+    }
+    w->bytes = bytes < WINDOW ? bytes : WINDOW;
+    uint64_t spare = 0;
+    char *found = apart ? NULL : plim__run_spare(plan, bytes, &spare);
+    if (spare >= w->bytes && found) {
+        w->memory = found;
+        w->bytes = spare / sizeof(float) * sizeof(float);
+        return PLIM_OK;
+    }
+    w->own = true;
+    w->memory = plim__new(&plan->alloc, w->bytes, 1, err);
+    return w->memory ? PLIM_OK : PLIM_E_NOMEM;
 }
 
-/* Elements of the file's order to or from their places. */
-static void move(bool put, float *memory, float *piece, const uint64_t *place, uint64_t n)
+static void close_window(plim__parameter_window *w, const plim_plan *plan)
 {
-    for (uint64_t i = 0; i < n; i++) *(put ? &memory[place[i]] : &piece[i]) = put ? piece[i] : memory[place[i]];
+    if (w->own) plim__free(&plan->alloc, w->memory);
+    *w = (plim__parameter_window){0};
+}
+
+/* Elements of the file's order to or from those of their places that lie in the window. */
+static void move(bool put, const plim__parameter_window *w, float *piece, const uint64_t *place, uint64_t n)
+{
+    float *memory = (float *)(void *)w->memory;
+    const uint64_t first = w->from / sizeof(float), count = w->bytes / sizeof(float);
+    for (uint64_t i = 0; i < n; i++) {
+        if (place[i] - first >= count) continue; /* wraps where it lies before */
+        *(put ? &memory[place[i] - first] : &piece[i]) = put ? piece[i] : memory[place[i] - first];
+    }
+}
+
+/* Buffers through which a tensor goes. */
+typedef struct mover {
+    plim_plan *plan;
+    uint32_t value;
+    const plim__weight_form *form;
+    plim__tensor_reader from;
+    uint32_t index;
+    uint64_t count; /* elements of the tensor */
+    char *piece;    /* PIECE of them */
+    uint64_t *place;
+    plim_error *err;
+} mover;
+
+/* Elements from `at` on. @return how many, 0 at the end or on failure */
+static uint64_t read_piece(const mover *m, uint64_t at, plim_status *status)
+{
+    const uint64_t element = plim_dtype_bytes(m->plan->graph->value[m->value].dtype), left = m->count - at, n = left < PIECE ? left : PIECE;
+    if (*status == PLIM_OK && n > 0) *status = m->from.read(m->from.ctx, m->index, at * element, m->piece, n * element, m->err);
+    return *status == PLIM_OK ? n : 0;
+}
+
+static plim_status put_plain(const mover *m)
+{
+    const uint64_t element = plim_dtype_bytes(m->plan->graph->value[m->value].dtype);
+    plim_status status = PLIM_OK;
+    uint64_t n;
+    for (uint64_t at = 0; (n = read_piece(m, at, &status)) > 0; at += n)
+        status = plim__run_put(m->plan, m->value, at * element, m->piece, n * element, m->err);
+    return status;
+}
+
+static plim_status put_window(const mover *m, const plim__parameter_window *w)
+{
+    plim_status status = PLIM_OK;
+    uint64_t n;
+    memset(w->memory, 0, w->bytes);
+    for (uint64_t at = 0; (n = read_piece(m, at, &status)) > 0; at += n) {
+        plim__form_places(m->form, at, n, m->place);
+        move(true, w, (float *)(void *)m->piece, m->place, n);
+    }
+    if (status != PLIM_OK || m->plan->held[m->value]) return status;
+    return plim__run_put(m->plan, m->value, w->from, w->memory, w->bytes, m->err);
+}
+
+static plim_status put_converted(mover *m)
+{
+    plim__parameter_window w;
+    const uint64_t bytes = m->plan->graph->value[m->value].bytes;
+    PLIM_ASSERT(m->plan->graph->value[m->value].dtype == PLIM_F32);
+    PLIM_TRY(plim_shape_count(&m->count, &m->form->plain, m->err));
+    PLIM_TRY(open_window(&w, m->plan, m->value, false, m->err));
+    plim_status status = PLIM_OK;
+    for (; w.from < bytes && status == PLIM_OK; w.from += w.bytes) {
+        if (w.bytes > bytes - w.from) w.bytes = bytes - w.from;
+        status = put_window(m, &w);
+    }
+    close_window(&w, m->plan);
+    return status;
 }
 
 plim_status plim__parameter_put(plim_plan *plan, uint32_t value, const plim__weight_form *form, plim__tensor_reader from, uint32_t index, plim_error *err)
 {
     const plim__value *v = &plan->graph->value[value];
-    const bool plain = form->kind == PLIM__FORM_PLAIN;
     const uint64_t element = plim_dtype_bytes(v->dtype);
-    uint64_t count = v->bytes / element;
-    bool own = false;
-    char *memory = NULL, *piece = plim__new(&plan->alloc, PIECE, element, err);
-    uint64_t *place = plim__new(&plan->alloc, PIECE, sizeof *place, err);
-    plim_status status = piece && place ? PLIM_OK : PLIM_E_NOMEM;
-    if (status == PLIM_OK && !plain) {
-        status = plim_shape_count(&count, &form->plain, err);
-        if (status == PLIM_OK) status = take_memory(plan, value, false, &memory, &own, err);
-        if (status == PLIM_OK) memset(memory, 0, v->bytes);
-    }
-    for (uint64_t at = 0; at < count && status == PLIM_OK; at += PIECE) {
-        const uint64_t n = count - at < PIECE ? count - at : PIECE;
-        status = from.read(from.ctx, index, at * element, piece, n * element, err);
-        if (status != PLIM_OK) break;
-        if (plain) status = plim__run_put(plan, value, at * element, piece, n * element, err);
-        else {
-            plim__form_places(form, at, n, place);
-            move(true, (float *)(void *)memory, (float *)(void *)piece, place, n);
-        }
-    }
-    if (status == PLIM_OK && !plain && !plan->held[value]) status = plim__run_put(plan, value, 0, memory, v->bytes, err);
-    if (own) plim__free(&plan->alloc, memory);
-    plim__free(&plan->alloc, piece);
-    plim__free(&plan->alloc, place);
+    mover m = {.plan = plan, .value = value, .form = form, .from = from, .index = index, .count = v->bytes / element, .err = err};
+    m.piece = plim__new(&plan->alloc, PIECE, element, err);
+    m.place = plim__new(&plan->alloc, PIECE, sizeof *m.place, err);
+    plim_status status = m.piece && m.place ? PLIM_OK : PLIM_E_NOMEM;
+    if (status == PLIM_OK) status = form->kind == PLIM__FORM_PLAIN ? put_plain(&m) : put_converted(&m);
+    plim__free(&plan->alloc, m.piece);
+    plim__free(&plan->alloc, m.place);
     return status;
 }
 
@@ -90,29 +155,40 @@ plim_status plim__parameters_load(plim_plan *plan, const plim__model *m, uint64_
 
 /* ------------------------------------------------------------------------------------------------------- getting */
 
+/* Moves the window to its part number `k`. */
+static plim_status load_window(plim__parameter_view *view, uint64_t k, plim_error *err)
+{
+    plim__parameter_window *w = &view->window;
+    const uint64_t bytes = view->plan->graph->value[view->value].bytes;
+    if (w->loaded && w->from == k * view->part) return PLIM_OK;
+    w->from = k * view->part;
+    w->bytes = bytes - w->from < view->part ? bytes - w->from : view->part;
+    w->loaded = true;
+    return plim__run_get(view->plan, view->value, w->from, w->memory, w->bytes, err);
+}
+
 plim_status plim__parameter_get(plim__parameter_view *view, uint64_t offset, void *bytes, uint64_t n, plim_error *err)
 {
     plim_plan *plan = view->plan;
     if (view->form->kind == PLIM__FORM_PLAIN) return plim__run_get(plan, view->value, offset, bytes, n, err);
-    if (!view->memory) {
-        PLIM_TRY(take_memory(plan, view->value, view->apart, &view->memory, &view->own, err));
-        if (!plan->held[view->value]) PLIM_TRY(plim__run_get(plan, view->value, 0, view->memory, plan->graph->value[view->value].bytes, err));
+    if (!view->window.memory) {
+        PLIM_TRY(open_window(&view->window, plan, view->value, view->apart, err));
+        view->part = view->window.bytes;
     }
-    uint64_t place[512];
-    for (uint64_t at = 0; at < n / sizeof(float); at += 512) {
-        const uint64_t left = n / sizeof(float) - at, count = left < 512 ? left : 512;
-        plim__form_places(view->form, offset / sizeof(float) + at, count, place);
-        move(false, (float *)(void *)view->memory, (float *)bytes + at, place, count);
+    const uint64_t all = plan->graph->value[view->value].bytes, parts = view->part ? (all + view->part - 1) / view->part : 0;
+    for (uint64_t k = 0; k < parts; k++) {
+        uint64_t place[512];
+        PLIM_TRY(load_window(view, k, err));
+        for (uint64_t at = 0; at < n / sizeof(float); at += 512) {
+            const uint64_t left = n / sizeof(float) - at, count = left < 512 ? left : 512;
+            plim__form_places(view->form, offset / sizeof(float) + at, count, place);
+            move(false, &view->window, (float *)bytes + at, place, count);
+        }
     }
     return PLIM_OK;
 }
 
-void plim__parameter_view_close(plim__parameter_view *view)
-{
-    if (view->own) plim__free(&view->plan->alloc, view->memory);
-    view->memory = NULL;
-    view->own = false;
-}
+void plim__parameter_view_close(plim__parameter_view *view) { close_window(&view->window, view->plan); }
 
 void plim__parameters_now_open(plim__parameters_now *p, plim_plan *plan, const plim__model *m, uint64_t seed, bool apart)
 {

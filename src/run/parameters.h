@@ -17,14 +17,22 @@ plim_status plim__parameter_put(plim_plan *plan, uint32_t value, const plim__wei
 /** Fills such an input with zeros. */
 plim_status plim__parameter_clear(plim_plan *plan, uint32_t value, plim_error *err);
 
+/** A part of an input, in memory. */
+typedef struct plim__parameter_window {
+    char *memory;         /* NULL: none yet */
+    uint64_t from, bytes; /* of the input */
+    bool loaded;          /* holds them */
+    bool own;             /* is to be freed */
+} plim__parameter_window;
+
 /** An input that is read piece by piece, in the order that files have. */
 typedef struct plim__parameter_view {
     plim_plan *plan;
     uint32_t value;
     const plim__weight_form *form;
-    char *memory; /* of the whole, where its form is another; NULL at first */
-    bool own;     /* it is to be freed */
-    bool apart;   /* what the arena has to spare is in use: a buffer instead */
+    plim__parameter_window window; /* where the form is another */
+    uint64_t part;                 /* bytes of the window, but for the last part of the input */
+    bool apart;                    /* what the arena has to spare is in use */
 } plim__parameter_view;
 
 plim_status plim__parameter_get(plim__parameter_view *view, uint64_t offset, void *bytes, uint64_t n, plim_error *err);

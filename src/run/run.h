@@ -35,8 +35,8 @@ void plim__run_shape(const plim_plan *plan, const plim__output *o, plim_shape *s
 /** Writes bytes [offset, offset + n) of an input that is held in the arena or lies in a file of our own. */
 plim_status plim__run_put(plim_plan *plan, uint32_t value, uint64_t offset, const void *bytes, uint64_t n, plim_error *err);
 plim_status plim__run_get(plim_plan *plan, uint32_t value, uint64_t offset, void *bytes, uint64_t n, plim_error *err);
-/** Memory of the arena that no run needs afterwards: good until the next one. NULL: there are not so many bytes in one piece. */
-void *plim__run_spare(const plim_plan *plan, uint64_t bytes);
+/** The largest piece of the arena, of up to `wanted` bytes, that nothing lies in between runs. Valid until the next run. @param got  its bytes */
+void *plim__run_spare(const plim_plan *plan, uint64_t wanted, uint64_t *got);
 /** Says which rows of its file an input with picked rows has in the next run: as many as its dimension 0. Read while it runs. */
 void plim__run_pick(plim_plan *plan, uint32_t value, const int64_t *row);
 

@@ -74,17 +74,21 @@ plim_status plim__run_get(plim_plan *plan, uint32_t value, uint64_t offset, void
 }
 
 /* Held slots come first in the plan. Looks behind the engine's buffers and behind each of them. */
-void *plim__run_spare(const plim_plan *plan, uint64_t bytes)
+void *plim__run_spare(const plim_plan *plan, uint64_t wanted, uint64_t *got)
 {
-    for (uint32_t i = 0; i <= plan->n_slots; i++) {
+    void *best = NULL;
+    *got = 0;
+    for (uint32_t i = 0; i <= plan->n_slots && *got < wanted; i++) {
         if (i > 0 && !plim__slot_is_held(plan, i - 1)) break;
         const uint64_t from = plim__round_up(i == 0 ? plan->io_bytes : plan->slot[i - 1].offset + plan->slot[i - 1].bytes, 64);
         uint64_t to = plan->arena_bytes;
         for (uint32_t k = 0; k < plan->n_slots && plim__slot_is_held(plan, k); k++)
             if (plan->slot[k].offset >= from && plan->slot[k].offset < to) to = plan->slot[k].offset;
-        if (to > from && to - from >= bytes) return (char *)plan->run->arena + from;
+        if (to <= from || to - from <= *got) continue;
+        *got = to - from < wanted ? to - from : wanted;
+        best = (char *)plan->run->arena + from;
     }
-    return NULL;
+    return best;
 }
 
 void plim__run_pick(plim_plan *plan, uint32_t value, const int64_t *row)

@@ -109,8 +109,8 @@ plim_status plim_trainer_new(plim_trainer **out, const char *model_path, const p
     plim_status status = t->model_path ? PLIM_OK : PLIM_E_NOMEM;
     if (status == PLIM_OK && options->resume) status = plim__checkpoint_settings(&with, options->resume, err);
     if (status == PLIM_OK) status = build(t, model_path, options, &with, err);
-    if (status == PLIM_OK) status = begin(t, err);
-    if (status == PLIM_OK && options->resume) status = plim__trainer_resume(t, options->resume, err);
+    if (status == PLIM_OK && !options->plan_only) status = begin(t, err);
+    if (status == PLIM_OK && !options->plan_only && options->resume) status = plim__trainer_resume(t, options->resume, err);
     if (status == PLIM_OK) *out = t;
     else plim_trainer_free(&t);
     return status;
@@ -197,7 +197,7 @@ plim_status plim_trainer_step(plim_trainer *t, plim_train_facts *out, plim_error
 {
     const plim__os *os = t->plan->os;
     const uint64_t start = os->clock_ns(os->self), step = t->step;
-    PLIM_FAIL_IF(!t->plan->run, err, PLIM_E_INVALID, "a step failed before: training cannot go on");
+    PLIM_FAIL_IF(!t->plan->run, err, PLIM_E_INVALID, "training cannot go on: a step failed before, or it was only planned");
     if (t->fill) PLIM_TRY(fill_batch(t, step, err));
     else pick_samples(t, step);
     PLIM_TRY(set_numbers(t, step, err));
