@@ -174,6 +174,7 @@ void plim__stage_regions(const plim_graph *g, const plim__pass *p, const plim__s
                 axis[a].lo = whole.lo + len * block / blocks;
                 axis[a].hi = whole.lo + len * (block + 1) / blocks;
             }
+            for (uint32_t x = 0; x < n->axes.n; x++) demanded &= axis[x].hi > axis[x].lo; /* a part without iterations needs nothing inside the stage */
         } else {
             demanded = demanded_ranges(n, out->region, axis);
         }

@@ -531,6 +531,8 @@ static const struct twin {
     {"cumsum(lu, 0)[66000:]", "sum(lu[:66000], 0) + cumsum(lu[66000:], 0)"},
     {"cumsum(g, 1)[:, ::-2]", "flip(sum(g[:, :1], 1, keepdims=True) + concat((zeros((61, 1), i64), cumsum(g[:, 1:], 1)), 1), 1)[:, ::2]"},
     {"pad(exp(sum(x, 1, keepdims=True))[:, :0], ((0, 0), (1, 3)), 'constant', 2)[:, 1:3]", "full((211, 2), 2, f32)"},
+    {"concat((repeat(exp(x), 0, 1), y * 2), 1)", "y * 2"},
+    {"concat((norm(x, 1.5, keepdims=True)[:-1:2] + 1, y[:1, :1]), 0)", "y[:1, :1] * 1"},
     {"flip(cumsum(lu, 0), 0)[0]", "sum(lu, 0)"},
     {"cumprod(i, 1)[:, 3:]", "prod(i[:, :3], 1, keepdims=True) * cumprod(i[:, 3:], 1)"},
     {"cumsum(argmax(lu, 1))[1:] - cumsum(argmax(lu, 1))[:-1]", "argmax(lu, 1)[1:]"},
