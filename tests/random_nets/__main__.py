@@ -1,4 +1,5 @@
-"""Random neural nets for `plimsoll train`, `infer` and `plan`: each at budgets from its floor up, inside memory cgroups as large as the budget.
+"""Random neural nets for `plimsoll train`, `infer` and `plan`: each at budgets from its floor up, inside memory
+cgroups as large as the budget.
 
     python3 tests/random_nets --seed 7 --count 50 --plimsoll build/plimsoll
     python3 tests/random_nets --seed 7 --only 13                     net 13 of it alone
@@ -10,6 +11,7 @@ README.md beside this file says what is generated and what is checked.
 import argparse
 import collections
 import copy
+import importlib.util
 import json
 import multiprocessing
 import os
@@ -31,7 +33,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def arguments():
-    p = argparse.ArgumentParser(prog="tests/random_nets", description=__doc__.split("\n\n")[0], formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(
+        prog="tests/random_nets",
+        description=__doc__.split("\n\n")[0],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     p.add_argument("--plimsoll", default=os.environ.get("PLIMSOLL", "build/plimsoll"), help="the command under test")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--count", type=int, default=20, help="how many nets")
@@ -47,7 +53,11 @@ def arguments():
     p.add_argument("--shrink-seconds", type=float, default=120)
     p.add_argument("--classes", help="only failures of these classes count, separated by commas")
     p.add_argument("--torch", choices=["auto", "yes", "no"], default="auto", help="compare with PyTorch")
-    p.add_argument("--no-limits", action="store_true", help="no cgroups, and peaks are not compared with plans: for builds with a sanitizer")
+    p.add_argument(
+        "--no-limits",
+        action="store_true",
+        help="no cgroups, and peaks are not compared with plans: for builds with a sanitizer",
+    )
     p.add_argument("--self-test", action="store_true", help="whether spoilt results are noticed")
     p.add_argument("--timeout", type=float, default=60, help="seconds for a run")
     p.add_argument("--tap", action="store_true", help="TAP lines, as tests/run counts them")
@@ -58,11 +68,7 @@ def arguments():
 
 
 def has_torch():
-    try:
-        import torch  # noqa: F401
-        return True
-    except ImportError:
-        return False
+    return importlib.util.find_spec("torch") is not None
 
 
 def settings_of(a):
@@ -72,7 +78,15 @@ def settings_of(a):
     except OSError as e:
         print("ok - budgets are enforced # SKIP %s" % e)
     torch = a.torch == "yes" or (a.torch == "auto" and has_torch())
-    return run.Settings(os.path.abspath(a.plimsoll), groups, thorough=not a.quick, torch=torch, timeout=a.timeout, plans_only=a.plans_only, measured=not a.no_limits)
+    return run.Settings(
+        os.path.abspath(a.plimsoll),
+        groups,
+        thorough=not a.quick,
+        torch=torch,
+        timeout=a.timeout,
+        plans_only=a.plans_only,
+        measured=not a.no_limits,
+    )
 
 
 def kind_of(failure):
@@ -120,14 +134,21 @@ def keep(a, net, small, found, settings):
     shutil.rmtree(to, ignore_errors=True)
     os.makedirs(os.path.join(to, "spill"))
     import files
+
     files.write(small, to)
     with open(os.path.join(to, "commands.sh"), "w") as f:
-        f.write("#!/bin/sh\n# %s\ncd \"$(dirname \"$0\")\" || exit\n. %s\n" % (found[0]["text"], os.path.join(os.path.dirname(HERE), "lib", "cgroup.sh")))
+        f.write(
+            '#!/bin/sh\n# %s\ncd "$(dirname "$0")" || exit\n. %s\n'
+            % (found[0]["text"], os.path.join(os.path.dirname(HERE), "lib", "cgroup.sh"))
+        )
         for command in found[0]["commands"]:
             f.write(command + "\n")
     with open(os.path.join(to, "description.txt"), "w") as f:
         f.write("%s\n%s\n" % (found[0]["text"], generate.describe(small)))
-        f.write("python3 tests/random_nets --file %s --plimsoll %s\n" % (os.path.join(to, "description.json"), settings.plimsoll))
+        f.write(
+            "python3 tests/random_nets --file %s --plimsoll %s\n"
+            % (os.path.join(to, "description.json"), settings.plimsoll)
+        )
 
 
 def nets(a):
@@ -145,8 +166,15 @@ def nets(a):
 
 def show(a, r):
     net = r["net"]
-    name = "net %s of seed %s: %s, %d nodes, %s; %d runs, %.1f s" % (net.get("number", "-"), net.get("seed", "-"), net["dialect"], len(net["nodes"]),
-                                                                  "train" if net["train"] else "infer", r["runs"], r["seconds"])
+    name = "net %s of seed %s: %s, %d nodes, %s; %d runs, %.1f s" % (
+        net.get("number", "-"),
+        net.get("seed", "-"),
+        net["dialect"],
+        len(net["nodes"]),
+        "train" if net["train"] else "infer",
+        r["runs"],
+        r["seconds"],
+    )
     print("%s - %s" % ("not ok" if r["failures"] else "ok", name), flush=True)
     for f in r["failures"][1:]:
         print("# also %s: %s" % (f["class"], f["text"][:200]))
@@ -159,8 +187,20 @@ def show(a, r):
 
 
 # What is spoilt, and the stage of judging that has to notice it.
-SPOILT = {"losses": "numbers", "validation": "numbers", "weights": "numbers", "outputs": "infer", "peak": "whole", "floor": "budgets", "refused": "budgets", "floors": "plan",
-          "verifier": "budgets", "resume": "resume", "litter": "budgets", "crash": "budgets"}
+SPOILT = {
+    "losses": "numbers",
+    "validation": "numbers",
+    "weights": "numbers",
+    "outputs": "infer",
+    "peak": "whole",
+    "floor": "budgets",
+    "refused": "budgets",
+    "floors": "plan",
+    "verifier": "budgets",
+    "resume": "resume",
+    "litter": "budgets",
+    "crash": "budgets",
+}
 
 
 def self_test(a, settings):
@@ -171,17 +211,26 @@ def self_test(a, settings):
     os.environ["PLIMSOLL_SPOILT"] = real
     wrapper = os.path.join(folder, "plimsoll")
     with open(wrapper, "w") as f:
-        f.write('#!/bin/sh\nexec %s %s "$@"\n' % (shlex.quote(sys.executable), shlex.quote(os.path.join(HERE, "spoilt.py"))))
+        f.write(
+            '#!/bin/sh\nexec %s %s "$@"\n' % (shlex.quote(sys.executable), shlex.quote(os.path.join(HERE, "spoilt.py")))
+        )
     os.chmod(wrapper, 0o755)
     net = generate.small_net()
     try:
         failures, _ = run.judge(net, settings, os.path.join(folder, "net"))
         wrong += bool(failures)
-        print("%s - a small net passes%s" % ("not ok" if failures else "ok", ": " + failures[0]["text"] if failures else ""))
+        print(
+            "%s - a small net passes%s"
+            % ("not ok" if failures else "ok", ": " + failures[0]["text"] if failures else "")
+        )
         for how, stage in SPOILT.items():
             os.environ["PLIMSOLL_SPOIL"] = how
             spoilt = copy.copy(settings)
-            spoilt.plimsoll, spoilt.until, spoilt.groups = wrapper, (how, None), None  # a Python does not fit where plimsoll does
+            spoilt.plimsoll, spoilt.until, spoilt.groups = (
+                wrapper,
+                (how, None),
+                None,
+            )  # a Python does not fit where plimsoll does
             spoilt.focus = stage
             failures, _ = run.judge(net, spoilt, os.path.join(folder, "net"))
             seen = any(f["class"] == how for f in failures)
@@ -221,15 +270,22 @@ def main():
             late += r["long"]
             for f in r["failures"]:
                 kinds[kind_of(f)].append(r["net"].get("number"))
-    print("# seed %d: %d nets passed, %d failed; %d runs; %d nets with numbers that float32 does not determine; %d budgets in which the plan takes too long to be run" %
-          (a.seed, counts["passed"], counts["failed"], runs, ill, late))
+    print(
+        "# seed %d: %d nets passed, %d failed; %d runs; %d nets with numbers that float32 does not determine; "
+        "%d budgets in which the plan takes too long to be run"
+        % (a.seed, counts["passed"], counts["failed"], runs, ill, late)
+    )
     for (kind, text), numbers in sorted(kinds.items(), key=lambda kv: (run.CLASSES.index(kv[0][0]), -len(kv[1]))):
-        print("# %4d x %s: %s (nets %s)" % (len(numbers), kind, text[:160], ", ".join(str(n) for n in list(dict.fromkeys(numbers))[:12])))
+        print(
+            "# %4d x %s: %s (nets %s)"
+            % (len(numbers), kind, text[:160], ", ".join(str(n) for n in list(dict.fromkeys(numbers))[:12]))
+        )
     return 1 if counts["failed"] or missing else 0
 
 
 def bounded(pool, jobs, n):
-    """Results in the order in which they come; no more jobs are taken from the generator than there are processes, so that time counts."""
+    """Results in the order in which they come; no more jobs are taken from the generator than there are processes, so
+    that time counts."""
     waiting = []
     for job in jobs:
         waiting.append(pool.apply_async(work, (job,)))

@@ -1,4 +1,5 @@
-"""Whether the generator knows every layer and operator that the importer takes: the importer's tables are read from its sources."""
+"""Whether the generator knows every layer and operator that the importer takes: the importer's tables are read from
+its sources."""
 import os
 import re
 
@@ -10,7 +11,7 @@ SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "s
 # What is left out, and why.
 KERAS_LEFT_OUT = {}
 ONNX_LEFT_OUT = {
-    "DynamicQuantizeLinear": "its scale is that of the whole batch, so what a sample gives depends on how many there are at a time",
+    "DynamicQuantizeLinear": "its scale is that of the whole batch: what a sample gives depends on the others",
 }
 
 
@@ -19,7 +20,7 @@ def table(path, start, row):
     with open(os.path.join(SOURCE, path)) as f:
         text = f.read()
     at = text.index(start)
-    return re.findall(row, text[at:text.index("\n};", at)], re.M)
+    return re.findall(row, text[at : text.index("\n};", at)], re.M)
 
 
 def missing():
@@ -28,11 +29,22 @@ def missing():
     layers = table("keras_layer.c", "static const plim__keras_row rows[]", r'^\s*\{"(\w+)"')
     ops = table("onnx_ops.c", "static const plim__onnx_op table[]", r'^\s*(?:\{|[A-Z_]+\()"(\w+)"')
     functions = table("keras_activation.c", "static const function functions[]", r'^\s*\{"(\w+)"')
-    for what, have, known, left in (("Keras layer", layers, keras.LAYERS, KERAS_LEFT_OUT), ("ONNX operator", ops, onnx.OPS, ONNX_LEFT_OUT),
-                                    ("Keras activation", functions, keras.ACTIVATIONS, {})):
+    for what, have, known, left in (
+        ("Keras layer", layers, keras.LAYERS, KERAS_LEFT_OUT),
+        ("ONNX operator", ops, onnx.OPS, ONNX_LEFT_OUT),
+        ("Keras activation", functions, keras.ACTIVATIONS, {}),
+    ):
         if len(have) < 20:
             lines.append("the table of %ss was not found in the sources" % what)
-        lines += ["%s %s: the importer takes it, the generator does not know it" % (what, n) for n in have if n not in known and n not in left]
+        lines += [
+            "%s %s: the importer takes it, the generator does not know it" % (what, n)
+            for n in have
+            if n not in known and n not in left
+        ]
         lines += ["%s %s: the generator knows it, the importer does not" % (what, n) for n in known if n not in have]
-        lines += ["%s %s: left out although the importer does not have it, or the generator knows it" % (what, n) for n in left if n not in have or n in known]
+        lines += [
+            "%s %s: left out although the importer does not have it, or the generator knows it" % (what, n)
+            for n in left
+            if n not in have or n in known
+        ]
     return lines

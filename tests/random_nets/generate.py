@@ -1,10 +1,13 @@
-"""Random nets. make(seed, k) is net k of a seed, alone: a plain dict (it can be written as JSON), which files.py turns into a model and its data.
+"""Random nets. make(seed, k) is net k of a seed, alone: a plain dict (it can be written as JSON), which files.py
+turns into a model and its data.
 
-    {"dialect": "keras" | "onnx", "inputs": [{"name", "shape", "rows"}], "nodes": [{"name", "op", "in", "attr", "share"}], "outputs": [...],
-     "train": {...}, ...}
+    {"dialect": "keras" | "onnx", "inputs": [{"name", "shape", "rows"}],
+     "nodes": [{"name", "op", "in", "attr", "share"}], "outputs": [...], "train": {...}, ...}
 
-A node is named as its output. Shapes are without the batch; an input with `rows` above 0 holds numbers of rows of a table, below that. A net grows
-node by node: an operation that takes what is there, with random options, is kept if the net stays small enough to run within a second.
+A node is named as its output. Shapes are without the batch; an input with `rows` above 0 holds numbers below that:
+rows of a table. A net grows
+node by node: an operation that takes what is there, with random options, is kept if the net stays small enough to run
+within a second.
 """
 import numpy as np
 
@@ -72,7 +75,7 @@ def prune(net):
     return dict(net, nodes=nodes, inputs=[i for i in net["inputs"] if i["name"] in used])
 
 
-# --------------------------------------------------------------------------------------------------------------- growing
+# -------------------------------------------------------------------------------------------------------------- growing
 class Grower:
     def __init__(self, r, dialect, batch, elements, parameters, training):
         self.r, self.batch, self.elements, self.parameters, self.training = r, batch, elements, parameters, training
@@ -136,7 +139,14 @@ class Grower:
     def step(self):
         """One random node more; False where the one tried does not fit."""
         r, floats = self.r, set(self.tensors())
-        shared = [n for n in self.net["nodes"] if not n.get("share") and len(n["in"]) == 1 and n["in"][0] in floats and MODULE[self.net["dialect"]].weight_shapes(n, [self.shapes[n["in"][0]]])]
+        shared = [
+            n
+            for n in self.net["nodes"]
+            if not n.get("share")
+            and len(n["in"]) == 1
+            and n["in"][0] in floats
+            and MODULE[self.net["dialect"]].weight_shapes(n, [self.shapes[n["in"][0]]])
+        ]
         if shared and chance(r, 0.04):
             n = pick(r, shared)
             like = [t for t in self.tensors() if self.shapes[t] == self.shapes[n["in"][0]]]
@@ -153,8 +163,14 @@ class Grower:
 
 
 # Extents, which are scaled to the size wanted, and channels: style: (dimensions of space, channels)
-STYLES = {"image": (2, [1, 2, 3, 3, 4, 8, 16]), "series": (1, [1, 2, 4, 8, 12, 16, 32]), "volume": (3, [1, 2, 3, 4, 8]), "frames": (3, [1, 2, 3]), "flat": (0, [1]),
-          "words": (1, [1])}
+STYLES = {
+    "image": (2, [1, 2, 3, 3, 4, 8, 16]),
+    "series": (1, [1, 2, 4, 8, 12, 16, 32]),
+    "volume": (3, [1, 2, 3, 4, 8]),
+    "frames": (3, [1, 2, 3]),
+    "flat": (0, [1]),
+    "words": (1, [1]),
+}
 STYLE_NAMES = ["image"] * 7 + ["series"] * 3 + ["volume"] * 2 + ["flat", "flat", "frames", "words", "words"]
 
 
@@ -186,7 +202,11 @@ def starts(g, r):
         if module is keras:
             g.add("Embedding", [x], {"input_dim": rows, "output_dim": pick(r, [4, 8, 16, 32, 64])})
         else:
-            g.add(pick(r, ["Gather", "Gather", "OneHot", "GatherND", "ScatterND"]), [x], {"rows": rows, "width": pick(r, [4, 8, 16, 32, 64])})
+            g.add(
+                pick(r, ["Gather", "Gather", "OneHot", "GatherND", "ScatterND"]),
+                [x],
+                {"rows": rows, "width": pick(r, [4, 8, 16, 32, 64])},
+            )
     else:
         g.input(shape)
     if chance(r, 0.12) and style != "words":
@@ -225,18 +245,32 @@ def optimizer(r):
         options.append("beta1=%g" % round(float(r.uniform(0.7, 0.95)), 2))
         options.append("beta2=%g" % round(float(r.uniform(0.9, 0.999)), 3))
     if kind in ("adam", "adamw", "rmsprop") and chance(r, 0.8):
-        options.append("eps=%g" % pick(r, [1e-3, 1e-4, 1e-5]))  # below that a gradient of rounding errors alone moves a weight
+        options.append(
+            "eps=%g" % pick(r, [1e-3, 1e-4, 1e-5])
+        )  # below that a gradient of rounding errors alone moves a weight
     if chance(r, 0.2):
         options.append("decay=%g" % pick(r, [0.001, 0.01]))
     return kind + (":" + ",".join(options) if options else "")
 
 
 def schedule(r):
-    return pick(r, [None, None, None, "linear", "cosine", "cosine:%d" % int(r.integers(1, 3)), "step:%d:%g" % (int(r.integers(1, 3)), 0.5)])
+    return pick(
+        r,
+        [
+            None,
+            None,
+            None,
+            "linear",
+            "cosine",
+            "cosine:%d" % int(r.integers(1, 3)),
+            "step:%d:%g" % (int(r.integers(1, 3)), 0.5),
+        ],
+    )
 
 
 def widest(net, shapes):
-    """Of how many products an element of a layer is the sum, at most. A step changes it by as many times the rate: a rate that looks small makes a wide layer diverge, and
+    """Of how many products an element of a layer is the sum, at most. A step changes it by as many times the rate: a
+    rate that looks small makes a wide layer diverge, and
     then rounding decides what comes next."""
     most = 1
     for n in net["nodes"]:
@@ -249,9 +283,20 @@ def training(r, batch):
     """How it is trained, without the loss and the rate."""
     extra = int(r.integers(0, batch)) if batch > 1 and chance(r, 0.4) else 0
     batches = int(r.integers(1, 4))
-    o = {"optimizer": optimizer(r), "lr": 0.0, "schedule": schedule(r), "batch": batch, "samples": batch * batches + extra,
-         "seed": int(r.integers(1, 1000)), "shuffle": chance(r, 0.5), "validate": 0, "checkpoint": chance(r, 0.3), "spill": pick(r, SPILL),
-         "threads": int(r.integers(1, 5)), "weights_to": pick(r, [".safetensors", ".safetensors", "model"])}
+    o = {
+        "optimizer": optimizer(r),
+        "lr": 0.0,
+        "schedule": schedule(r),
+        "batch": batch,
+        "samples": batch * batches + extra,
+        "seed": int(r.integers(1, 1000)),
+        "shuffle": chance(r, 0.5),
+        "validate": 0,
+        "checkpoint": chance(r, 0.3),
+        "spill": pick(r, SPILL),
+        "threads": int(r.integers(1, 5)),
+        "weights_to": pick(r, [".safetensors", ".safetensors", "model"]),
+    }
     if chance(r, 0.3):
         o["epochs"] = int(r.integers(1, 3))
     else:
@@ -292,14 +337,26 @@ def try_make(r):
     if not g.net["nodes"]:
         return None
     size, weights, _ = totals(g.net, g.shapes)
-    if (size * batch < 150_000 and chance(r, 0.85)) or (weights < 2_000 and chance(r, 0.7)):  # little would have to be cut
+    if (size * batch < 150_000 and chance(r, 0.85)) or (
+        weights < 2_000 and chance(r, 0.7)
+    ):  # little would have to be cut
         return None
     net = g.net
     if infer_only:
         ends = [g.last]
         if chance(r, 0.3):
             ends += [t for t in [pick(r, g.tensors())] if t not in ends and t in {n["name"] for n in net["nodes"]}]
-        net = dict(net, outputs=ends, train=None, infer={"samples": int(r.integers(1, 3 * batch + 1)), "batch": batch, "threads": int(r.integers(1, 5)), "spill": pick(r, SPILL)})
+        net = dict(
+            net,
+            outputs=ends,
+            train=None,
+            infer={
+                "samples": int(r.integers(1, 3 * batch + 1)),
+                "batch": batch,
+                "threads": int(r.integers(1, 5)),
+                "spill": pick(r, SPILL),
+            },
+        )
     else:
         loss = pick(r, LOSSES)
         g.elements *= 2
@@ -309,27 +366,58 @@ def try_make(r):
         net = dict(g.net, outputs=[end], train=dict(training(r, batch), loss=loss))
         net["train"]["lr"] = float("%.1g" % min(0.01, pick(r, [0.03, 0.1, 0.3]) / widest(net, g.shapes)))
         if chance(r, 0.1):
-            other = [n["name"] for n in net["nodes"] if n["name"] != end and product(g.shapes[n["name"]]) * net["train"]["samples"] < 1_000_000]
+            other = [
+                n["name"]
+                for n in net["nodes"]
+                if n["name"] != end and product(g.shapes[n["name"]]) * net["train"]["samples"] < 1_000_000
+            ]
             if other:
                 net["outputs"].append(pick(r, other))
     if dialect == "keras":
-        net.update(form=pick(r, [2, 3, 3]), sequential=True)
+        net.update(form=pick(r, [2, 3, 3]), sequential=True, archive=chance(r, 0.5))
     else:
         net["opset"] = pick(r, [20, 21])
     net["data_seed"] = int(r.integers(1 << 30))
     net = prune(net)
-    if not infer_only and not any(MODULE[dialect].weight_shapes(n, [g.shapes[x] for x in n["in"]]) for n in net["nodes"]):
+    if not infer_only and not any(
+        MODULE[dialect].weight_shapes(n, [g.shapes[x] for x in n["in"]]) for n in net["nodes"]
+    ):
         return None
     return net
 
 
 def small_net():
     """One that has everything which is checked: for the test of the tests."""
-    train = {"optimizer": "adam:eps=0.001", "lr": 0.001, "schedule": None, "batch": 8, "samples": 24, "seed": 3, "shuffle": False, "validate": 5, "checkpoint": True,
-             "spill": "folder", "threads": 1, "weights_to": ".safetensors", "steps": 3, "loss": "mse"}
-    nodes = [{"name": "conv", "op": "Conv", "in": ["in0"], "attr": {"kernel_shape": [3, 3], "_filters": 8}}, {"name": "flat", "op": "Flatten", "in": ["conv"], "attr": {"axis": 1}},
-             {"name": "end", "op": "MatMul", "in": ["flat"], "attr": {"_units": 3}}]
-    return {"dialect": "onnx", "inputs": [{"name": "in0", "shape": [2, 40, 40], "rows": 0}], "nodes": nodes, "outputs": ["end"], "train": train, "data_seed": 1, "number": 1}
+    train = {
+        "optimizer": "adam:eps=0.001",
+        "lr": 0.001,
+        "schedule": None,
+        "batch": 8,
+        "samples": 24,
+        "seed": 3,
+        "shuffle": False,
+        "validate": 5,
+        "checkpoint": True,
+        "spill": "folder",
+        "threads": 1,
+        "weights_to": ".safetensors",
+        "steps": 3,
+        "loss": "mse",
+    }
+    nodes = [
+        {"name": "conv", "op": "Conv", "in": ["in0"], "attr": {"kernel_shape": [3, 3], "_filters": 8}},
+        {"name": "flat", "op": "Flatten", "in": ["conv"], "attr": {"axis": 1}},
+        {"name": "end", "op": "MatMul", "in": ["flat"], "attr": {"_units": 3}},
+    ]
+    return {
+        "dialect": "onnx",
+        "inputs": [{"name": "in0", "shape": [2, 40, 40], "rows": 0}],
+        "nodes": nodes,
+        "outputs": ["end"],
+        "train": train,
+        "data_seed": 1,
+        "number": 1,
+    }
 
 
 def describe(net):
@@ -343,7 +431,17 @@ def describe(net):
         lines.append("  %-22s input %s%s" % (i["name"], i["shape"], ", rows of %d" % i["rows"] if i["rows"] else ""))
     for n in net["nodes"]:
         options = ", ".join("%s=%s" % kv for kv in n["attr"].items())
-        lines.append("  %-22s %s(%s)%s %s -> %s" % (n["name"], n["op"], ", ".join(n["in"]), " sharing %s" % n["share"] if n.get("share") else "", options, shapes.get(n["name"])))
+        lines.append(
+            "  %-22s %s(%s)%s %s -> %s"
+            % (
+                n["name"],
+                n["op"],
+                ", ".join(n["in"]),
+                " sharing %s" % n["share"] if n.get("share") else "",
+                options,
+                shapes.get(n["name"]),
+            )
+        )
     lines.append("  outputs %s" % ", ".join(net["outputs"]))
     lines.append("  %s" % ", ".join("%s=%s" % kv for kv in (net["train"] or net["infer"]).items()))
     return "\n".join(lines)

@@ -1,6 +1,7 @@
 """Keras layers: for each a proposal of its options, its output's shape, and the architecture as JSON.
 
-LAYERS maps a class name to a Layer. Shapes are without the batch. A layer's options are the `config` that goes into the file, without the names.
+LAYERS maps a class name to a Layer. Shapes are without the batch. A layer's options are the `config` that goes into
+the file, without the names.
 """
 import json
 
@@ -10,16 +11,47 @@ class Bad(Exception):
 
 
 class Layer:
-    """propose(rng, shapes): options, or None where there are none; infer(options, shapes): the output's shape; arity: how many inputs, at least and at most."""
+    """propose(rng, shapes): options, or None where there are none; infer(options, shapes): the output's shape; arity:
+    how many inputs, at least and at most."""
 
     def __init__(self, propose, infer, arity=(1, 1), train=True, weight=1.0, drops=False):
-        self.propose, self.infer, self.arity, self.train, self.weight, self.drops = propose, infer, arity, train, weight, drops
+        self.propose, self.infer, self.arity, self.train, self.weight, self.drops = (
+            propose,
+            infer,
+            arity,
+            train,
+            weight,
+            drops,
+        )
         self.exact, self.trains = False, lambda o: True
 
 
 LAYERS = {}
-PLAIN = ["linear", "relu", "relu6", "leaky_relu", "elu", "celu", "selu", "gelu", "sigmoid", "hard_sigmoid", "swish", "silu", "hard_swish", "hard_silu",
-         "tanh", "softplus", "softsign", "mish", "log_sigmoid", "hard_tanh", "tanh_shrink", "soft_shrink", "squareplus"]
+PLAIN = [
+    "linear",
+    "relu",
+    "relu6",
+    "leaky_relu",
+    "elu",
+    "celu",
+    "selu",
+    "gelu",
+    "sigmoid",
+    "hard_sigmoid",
+    "swish",
+    "silu",
+    "hard_swish",
+    "hard_silu",
+    "tanh",
+    "softplus",
+    "softsign",
+    "mish",
+    "log_sigmoid",
+    "hard_tanh",
+    "tanh_shrink",
+    "soft_shrink",
+    "squareplus",
+]
 OTHER = ["exponential", "softmax", "log_softmax", "hard_shrink"]
 ACTIVATIONS = PLAIN + OTHER
 
@@ -48,7 +80,7 @@ def product(s):
     return n
 
 
-# ---------------------------------------------------------------------------------------------------------------- images
+# --------------------------------------------------------------------------------------------------------------- images
 def split(o, s, space):
     """(extents, channels) of an image of `space` dimensions."""
     need(len(s) == space + 1)
@@ -101,7 +133,10 @@ def filters(r):
 def conv_extents(o, extents):
     space = len(extents)
     strides, dilation = o.get("strides", [1] * space), o.get("dilation_rate", [1] * space)
-    return [window_out(n, k, t, d, o.get("padding", "valid")) for n, k, t, d in zip(extents, o["kernel_size"], strides, dilation)]
+    return [
+        window_out(n, k, t, d, o.get("padding", "valid"))
+        for n, k, t, d in zip(extents, o["kernel_size"], strides, dilation)
+    ]
 
 
 def conv(space):
@@ -189,7 +224,9 @@ def pool(space, kind):
     def infer(o, shapes):
         extents, channels = split(o, shapes[0], space)
         strides = o.get("strides", o["pool_size"])
-        return join(o, [window_out(n, k, t, 1, o["padding"]) for n, k, t in zip(extents, o["pool_size"], strides)], channels)
+        return join(
+            o, [window_out(n, k, t, 1, o["padding"]) for n, k, t in zip(extents, o["pool_size"], strides)], channels
+        )
 
     LAYERS["%sPooling%dD" % (kind, space)] = Layer(propose, infer, weight=0.7)
 
@@ -284,7 +321,7 @@ for _space in (1, 2, 3):
     spatial_dropout(_space)
 
 
-# ------------------------------------------------------------------------------------------------------- dense, embedding
+# ----------------------------------------------------------------------------------------------------- dense, embedding
 def dense_propose(r, shapes):
     o = {"units": pick(r, [1, 2, 3, 5, 8, 10, 16, 24, 32, 64, 100, 128, 200, 256, 400])}
     if chance(r, 0.2):
@@ -384,7 +421,9 @@ def embedding_infer(o, shapes):
     return list(shapes[0]) + [o["output_dim"]]
 
 
-LAYERS["Embedding"] = Layer(lambda r, s: None, embedding_infer)  # only behind an input of numbers of rows: see generate.py
+LAYERS["Embedding"] = Layer(
+    lambda r, s: None, embedding_infer
+)  # only behind an input of numbers of rows: see generate.py
 
 
 def time_propose(r, shapes):
@@ -467,7 +506,9 @@ def norm_axis(r, shapes):
 
 
 def batch_norm_propose(r, shapes):
-    return affine(r, {"axis": norm_axis(r, shapes), "momentum": round(float(r.uniform(0.5, 0.99)), 2), "epsilon": 0.001})
+    return affine(
+        r, {"axis": norm_axis(r, shapes), "momentum": round(float(r.uniform(0.5, 0.99)), 2), "epsilon": 0.001}
+    )
 
 
 def layer_norm_propose(r, shapes):
@@ -488,7 +529,9 @@ def layer_norm_infer(o, shapes):
 def group_norm_propose(r, shapes):
     channels = shapes[0][-1]
     space = product(shapes[0][:-1])  # a group of one element has no variance
-    groups = [g for g in (-1, 1, 2, 3, 4, 8) if (space > 1 if g < 0 else channels % g == 0 and channels // g * space > 1)]
+    groups = [
+        g for g in (-1, 1, 2, 3, 4, 8) if (space > 1 if g < 0 else channels % g == 0 and channels // g * space > 1)
+    ]
     if not groups:
         return None
     groups = pick(r, groups)
@@ -504,7 +547,10 @@ def group_norm_infer(o, shapes):
 def rescaling_propose(r, shapes):
     n = shapes[0][-1]
     if n <= 64 and chance(r, 0.3):
-        return {"scale": [round(float(v), 3) for v in r.uniform(0.5, 1.5, n)], "offset": round(float(r.uniform(-0.5, 0.5)), 3)}
+        return {
+            "scale": [round(float(v), 3) for v in r.uniform(0.5, 1.5, n)],
+            "offset": round(float(r.uniform(-0.5, 0.5)), 3),
+        }
     return {"scale": round(float(r.uniform(0.3, 1.5)), 3), "offset": round(float(r.uniform(-0.5, 0.5)), 3)}
 
 
@@ -512,6 +558,7 @@ def constants_infer(*keys):
     def infer(o, shapes):
         need(all(not isinstance(o.get(k), list) or len(o[k]) == shapes[0][-1] for k in keys))
         return list(shapes[0])
+
     return infer
 
 
@@ -520,7 +567,12 @@ def normalization_propose(r, shapes):
     o = {"invert": True} if chance(r, 0.2) else {}
     if chance(r, 0.5) or n > 64:
         return dict(o, axis=-1)
-    return dict(o, axis=-1, mean=[round(float(v), 3) for v in r.uniform(-0.5, 0.5, n)], variance=[round(float(v), 3) for v in r.uniform(0.5, 1.5, n)])
+    return dict(
+        o,
+        axis=-1,
+        mean=[round(float(v), 3) for v in r.uniform(-0.5, 0.5, n)],
+        variance=[round(float(v), 3) for v in r.uniform(0.5, 1.5, n)],
+    )
 
 
 LAYERS["BatchNormalization"] = Layer(batch_norm_propose, axis_infer, weight=3)
@@ -529,7 +581,9 @@ LAYERS["GroupNormalization"] = Layer(group_norm_propose, group_norm_infer, weigh
 LAYERS["UnitNormalization"] = Layer(lambda r, s: {"axis": norm_axis(r, s)}, axis_infer)
 LAYERS["Rescaling"] = Layer(rescaling_propose, constants_infer("scale", "offset"))
 LAYERS["Normalization"] = Layer(normalization_propose, constants_infer("mean", "variance"), weight=0.5)
-LAYERS["Dropout"] = Layer(lambda r, s: {"rate": round(float(r.uniform(0.05, 0.5)), 3)}, same_shape, weight=0.7, drops=True)
+LAYERS["Dropout"] = Layer(
+    lambda r, s: {"rate": round(float(r.uniform(0.05, 0.5)), 3)}, same_shape, weight=0.7, drops=True
+)
 
 # Layers that are the identity outside of training and are refused in it.
 LAYERS["GaussianNoise"] = Layer(lambda r, s: {"stddev": 0.1}, same_shape, train=False)
@@ -546,7 +600,11 @@ def merge_infer(o, shapes):
 
 def concat_propose(r, shapes):
     rank = len(shapes[0])
-    axes = [a for a in range(rank) if all(len(s) == rank and s[:a] + s[a + 1:] == shapes[0][:a] + shapes[0][a + 1:] for s in shapes)]
+    axes = [
+        a
+        for a in range(rank)
+        if all(len(s) == rank and s[:a] + s[a + 1 :] == shapes[0][:a] + shapes[0][a + 1 :] for s in shapes)
+    ]
     if not axes:
         return None
     axis = axes[-1] if chance(r, 0.6) else pick(r, axes)
@@ -556,8 +614,8 @@ def concat_propose(r, shapes):
 def concat_infer(o, shapes):
     a = o["axis"] - 1
     need(0 <= a < len(shapes[0]))
-    need(all(len(s) == len(shapes[0]) and s[:a] + s[a + 1:] == shapes[0][:a] + shapes[0][a + 1:] for s in shapes))
-    return shapes[0][:a] + [sum(s[a] for s in shapes)] + shapes[0][a + 1:]
+    need(all(len(s) == len(shapes[0]) and s[:a] + s[a + 1 :] == shapes[0][:a] + shapes[0][a + 1 :] for s in shapes))
+    return shapes[0][:a] + [sum(s[a] for s in shapes)] + shapes[0][a + 1 :]
 
 
 def dot_propose(r, shapes):
@@ -603,7 +661,9 @@ def cost(node, shapes, out):
             return window * channels * o.get("depth_multiplier", 1), product(out) * window
         if kind.startswith("Separable"):
             wide = channels * o.get("depth_multiplier", 1)
-            return window * wide + wide * o["filters"], product(out) // o["filters"] * (window * wide + wide * o["filters"])
+            return window * wide + wide * o["filters"], product(out) // o["filters"] * (
+                window * wide + wide * o["filters"]
+            )
         p = window * channels * o["filters"] // o.get("groups", 1)
         many = product(shapes[0]) // channels if kind.endswith("Transpose") else product(out) // o["filters"]
         return p, p * many
@@ -642,8 +702,17 @@ def architecture(net, shapes):
     form = net["form"]
     chain = form == 3 and net.get("sequential") and is_chain(net)
     if chain:
-        layers = [input_json(form, net["inputs"][0])] + [layer_json(form, n["op"], n["name"], n["attr"]) for n in net["nodes"]]
-        return json.dumps({"module": "keras", "class_name": "Sequential", "registered_name": None, "config": {"name": "net", "layers": layers}})
+        layers = [input_json(form, net["inputs"][0])] + [
+            layer_json(form, n["op"], n["name"], n["attr"]) for n in net["nodes"]
+        ]
+        return json.dumps(
+            {
+                "module": "keras",
+                "class_name": "Sequential",
+                "registered_name": None,
+                "config": {"name": "net", "layers": layers},
+            }
+        )
     layers, at, calls = [], {}, {}
     for i in net["inputs"]:
         j = dict(input_json(form, i), name=i["name"], inbound_nodes=[])
@@ -658,15 +727,29 @@ def architecture(net, shapes):
         if form == 2:
             node = [at[x] + [{}] for x in n["in"]]
         else:
-            tensors = [{"class_name": "__keras_tensor__", "config": {"shape": [None] + shapes[x], "dtype": "float32", "keras_history": at[x]}} for x in n["in"]]
+            tensors = [
+                {
+                    "class_name": "__keras_tensor__",
+                    "config": {"shape": [None] + shapes[x], "dtype": "float32", "keras_history": at[x]},
+                }
+                for x in n["in"]
+            ]
             separate = n["op"] in ("MultiHeadAttention",)
             node = {"args": tensors if len(tensors) == 1 or separate else [tensors], "kwargs": {}}
         calls[owner]["inbound_nodes"].append(node)
     ends = [at[o] for o in net["outputs"]]
-    config = {"name": "net", "trainable": True, "layers": layers, "input_layers": [at[i["name"]] for i in net["inputs"]], "output_layers": ends}
+    config = {
+        "name": "net",
+        "trainable": True,
+        "layers": layers,
+        "input_layers": [at[i["name"]] for i in net["inputs"]],
+        "output_layers": ends,
+    }
     if form == 3:
         return json.dumps({"module": "keras", "class_name": "Functional", "config": config, "registered_name": None})
-    return json.dumps({"class_name": "Functional", "config": config, "keras_version": "2.12.0", "backend": "tensorflow"})
+    return json.dumps(
+        {"class_name": "Functional", "config": config, "keras_version": "2.12.0", "backend": "tensorflow"}
+    )
 
 
 def is_chain(net):
@@ -680,7 +763,7 @@ def is_chain(net):
     return before == net["outputs"][0]
 
 
-# ---------------------------------------------------------------------------------------------------- what generate.py asks for
+# -------------------------------------------------------------------------------------------- what generate.py asks for
 def parameters(node, shapes):
     """{name: shape} of what a layer has in the file: trained weights and running statistics."""
     o, kind, s = node["attr"], node["op"], shapes[0]
@@ -701,7 +784,7 @@ def parameters(node, shapes):
         n = [s[o["axis"] - (o["axis"] > 0)]]
         return dict(affine_parameters(o, n), moving_mean=n, moving_variance=n)
     if kind == "LayerNormalization":
-        return affine_parameters(o, s[-1:] if o["axis"] == -1 else s[o["axis"][0] - 1:])
+        return affine_parameters(o, s[-1:] if o["axis"] == -1 else s[o["axis"][0] - 1 :])
     if kind == "GroupNormalization":
         return affine_parameters(o, s[-1:])
     if kind == "Normalization" and "mean" not in o:
@@ -752,6 +835,7 @@ def weight_shapes(node, shapes):
 def weights(net, shapes, r):
     """Values for every parameter, by the names that a safetensors file has."""
     import numpy as np
+
     out = {}
     for n in net["nodes"]:
         if n.get("share"):

@@ -1,8 +1,11 @@
 """ONNX operators: for each a proposal of its options, its output's shape, and the nodes that it becomes.
 
-OPS maps a type to an Op. Shapes are without the batch, which is the first dimension of every tensor and is only named in the file. Options whose names begin with an
-underscore are the generator's own; others are attributes of the node. An operator that takes or gives something else than floats (comparisons, indices, quantised
-numbers) is written with the nodes around it that make floats of it again; one that is not continuous is applied to inputs of the model only (`exact`), where every
+OPS maps a type to an Op. Shapes are without the batch, which is the first dimension of every tensor and is only named
+in the file. Options whose names begin with an
+underscore are the generator's own; others are attributes of the node. An operator that takes or gives something else
+than floats (comparisons, indices, quantised
+numbers) is written with the nodes around it that make floats of it again; one that is not continuous is applied to
+inputs of the model only (`exact`), where every
 budget has the same bits.
 """
 import os
@@ -11,7 +14,7 @@ import sys
 import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "models"))
-from keras import chance, need, pick, product, window_out  # noqa: E402
+from keras import chance, need, pick, product  # noqa: E402
 from make_gpt import message, port, tensor  # noqa: E402
 
 KINDS = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7, "bool": 9, "float64": 11}
@@ -20,15 +23,25 @@ OPSET = 20
 
 
 class Op:
-    def __init__(self, propose, infer, emit, arity=(1, 1), train=True, weight=1.0, drops=False, exact=False, rows=False):
-        self.propose, self.infer, self.emit, self.arity, self.train, self.weight, self.drops = propose, infer, emit, arity, train, weight, drops
+    def __init__(
+        self, propose, infer, emit, arity=(1, 1), train=True, weight=1.0, drops=False, exact=False, rows=False
+    ):
+        self.propose, self.infer, self.emit, self.arity, self.train, self.weight, self.drops = (
+            propose,
+            infer,
+            emit,
+            arity,
+            train,
+            weight,
+            drops,
+        )
         self.exact, self.rows, self.trains = exact, rows, lambda o: True
 
 
 OPS = {}
 
 
-# ---------------------------------------------------------------------------------------------------------------- writing
+# -------------------------------------------------------------------------------------------------------------- writing
 def attribute(name, value):
     if isinstance(value, float):
         return message((1, name), (2, value), (20, 1))
@@ -57,7 +70,15 @@ class Builder:
         if out:
             outs[take] = out
         name = "%s_n%d" % (self.out, self.count)
-        self.nodes.append(message(*[(1, i) for i in ins], *[(2, o) for o in outs], (3, name), (4, op), *[(5, attribute(k, v)) for k, v in attrs.items()]))
+        self.nodes.append(
+            message(
+                *[(1, i) for i in ins],
+                *[(2, o) for o in outs],
+                (3, name),
+                (4, op),
+                *[(5, attribute(k, v)) for k, v in attrs.items()]
+            )
+        )
         return outs[take]
 
     def param(self, suffix, shape, fan=None, mean=0.0, scale=1.0):
@@ -151,9 +172,10 @@ def always(r, shapes):
     return {}
 
 
-# ------------------------------------------------------------------------------------------------------------ elementwise
+# ---------------------------------------------------------------------------------------------------------- elementwise
 def unary(kind, domain=None, weight=0.25, propose=always, exact=False, train=True, emit=None):
     """domain: what is done before, so that the input is where the function is smooth: (operator, factor, offset)"""
+
     def build(b, o, ins, shapes):
         x = ins[0]
         if domain:
@@ -164,13 +186,37 @@ def unary(kind, domain=None, weight=0.25, propose=always, exact=False, train=Tru
             if offset:
                 x = b.node("Add", [x, b.number(offset)])
         return emit(b, o, x) if emit else b.node(kind, [x], **plain(o))
+
     OPS[kind] = Op(propose, same, build, exact=exact, weight=weight, train=train)
 
 
-for _name, _domain in (("Abs", None), ("Acos", ("Tanh", 0.8, 0)), ("Acosh", ("Softplus", 1, 1.2)), ("Asin", ("Tanh", 0.8, 0)), ("Asinh", None), ("Atan", None),
-                       ("Atanh", ("Tanh", 0.8, 0)), ("Cos", None), ("Cosh", ("Tanh", 1.5, 0)), ("Erf", None), ("Exp", ("Tanh", 1.5, 0)), ("Log", ("Softplus", 1, 0.5)),
-                       ("Neg", None), ("Reciprocal", ("Softplus", 1, 0.5)), ("Sin", None), ("Sinh", ("Tanh", 1.5, 0)), ("Sqrt", ("Softplus", 1, 0.1)),
-                       ("Tan", ("Tanh", 1, 0)), ("HardSwish", None), ("Sigmoid", None), ("Softplus", None), ("Softsign", None), ("Tanh", None), ("Mish", None), ("Identity", None)):
+for _name, _domain in (
+    ("Abs", None),
+    ("Acos", ("Tanh", 0.8, 0)),
+    ("Acosh", ("Softplus", 1, 1.2)),
+    ("Asin", ("Tanh", 0.8, 0)),
+    ("Asinh", None),
+    ("Atan", None),
+    ("Atanh", ("Tanh", 0.8, 0)),
+    ("Cos", None),
+    ("Cosh", ("Tanh", 1.5, 0)),
+    ("Erf", None),
+    ("Exp", ("Tanh", 1.5, 0)),
+    ("Log", ("Softplus", 1, 0.5)),
+    ("Neg", None),
+    ("Reciprocal", ("Softplus", 1, 0.5)),
+    ("Sin", None),
+    ("Sinh", ("Tanh", 1.5, 0)),
+    ("Sqrt", ("Softplus", 1, 0.1)),
+    ("Tan", ("Tanh", 1, 0)),
+    ("HardSwish", None),
+    ("Sigmoid", None),
+    ("Softplus", None),
+    ("Softsign", None),
+    ("Tanh", None),
+    ("Mish", None),
+    ("Identity", None),
+):
     unary(_name, _domain)
 unary("Relu", weight=1.5)
 unary("Gelu", weight=0.7, propose=lambda r, s: {"approximate": "tanh"} if chance(r, 0.4) else {})
@@ -188,13 +234,31 @@ unary("IsInf", emit=lambda b, o, x: b.node("Where", [b.node("IsInf", [x]), b.num
 unary("CastLike", emit=lambda b, o, x: b.node("CastLike", [b.cast(x, 11), b.number(1)]))
 unary("Cast", emit=lambda b, o, x: b.cast(b.cast(x, 11)))
 unary("Shape", emit=lambda b, o, x: b.node("Reshape", [x, b.node("Shape", [x])]))
-unary("Constant", emit=lambda b, o, x: b.node("Add", [x, b.number(o["_value"])]), propose=lambda r, s: {"_value": unit(r, -0.5, 0.5)})
-unary("ConstantOfShape", emit=lambda b, o, x: b.node("Add", [x, b.node("ConstantOfShape", [b.ints(1)], value=np.array([0.25], np.float32))]))
+unary(
+    "Constant",
+    emit=lambda b, o, x: b.node("Add", [x, b.number(o["_value"])]),
+    propose=lambda r, s: {"_value": unit(r, -0.5, 0.5)},
+)
+unary(
+    "ConstantOfShape",
+    emit=lambda b, o, x: b.node("Add", [x, b.node("ConstantOfShape", [b.ints(1)], value=np.array([0.25], np.float32))]),
+)
 unary("Size", emit=lambda b, o, x: b.node("Div", [x, b.cast(b.node("Size", [b.ints(1, 2, 3)]))]))
 unary("Not", exact=True, emit=lambda b, o, x: b.cast(b.node("Not", [b.node("Greater", [x, b.number(0)])])))
-unary("BitShift", exact=True, emit=lambda b, o, x: b.cast(b.node("BitShift", [b.cast(b.node("Abs", [x]), 2), b.const(np.array(1, np.uint8))], direction=o["direction"])),
-      propose=lambda r, s: {"direction": pick(r, ["LEFT", "RIGHT"])})
-unary("Mod", exact=True, emit=lambda b, o, x: b.node("Mod", [x, b.number(o["_by"])], fmod=1), propose=lambda r, s: {"_by": unit(r, 0.3, 1.5)})
+unary(
+    "BitShift",
+    exact=True,
+    emit=lambda b, o, x: b.cast(
+        b.node("BitShift", [b.cast(b.node("Abs", [x]), 2), b.const(np.array(1, np.uint8))], direction=o["direction"])
+    ),
+    propose=lambda r, s: {"direction": pick(r, ["LEFT", "RIGHT"])},
+)
+unary(
+    "Mod",
+    exact=True,
+    emit=lambda b, o, x: b.node("Mod", [x, b.number(o["_by"])], fmod=1),
+    propose=lambda r, s: {"_by": unit(r, 0.3, 1.5)},
+)
 
 
 def clip_emit(b, o, ins, shapes):
@@ -234,7 +298,12 @@ binary("Div", lambda b, o, ins, shapes: b.node("Div", [ins[0], positive(b, ins[1
 for _name in ("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal"):
     binary(_name, lambda b, o, ins, shapes, k=_name: b.node("Where", [b.node(k, ins)] + list(ins)), weight=0.15)
 for _name in ("And", "Or", "Xor"):
-    binary(_name, lambda b, o, ins, shapes, k=_name: b.cast(b.node(k, [b.node("Greater", [x, b.number(0)]) for x in ins])), exact=True, weight=0.15)
+    binary(
+        _name,
+        lambda b, o, ins, shapes, k=_name: b.cast(b.node(k, [b.node("Greater", [x, b.number(0)]) for x in ins])),
+        exact=True,
+        weight=0.15,
+    )
 binary("Where", lambda b, o, ins, shapes: b.node("Where", [b.node("Less", ins)] + list(ins)))
 for _name, _most in (("Max", 3), ("Min", 3), ("Mean", 3), ("Sum", 4)):
     OPS[_name] = Op(equal_shapes, all_same, lambda b, o, ins, shapes, k=_name: b.node(k, ins), (2, _most), weight=0.6)
@@ -249,7 +318,7 @@ def pow_emit(b, o, ins, shapes):
 OPS["Pow"] = Op(lambda r, s: {"_square": 1} if chance(r, 0.4) else {"_by": unit(r, 0.3, 2)}, same, pow_emit, weight=0.4)
 
 
-# ---------------------------------------------------------------------------------------------------------------- windows
+# -------------------------------------------------------------------------------------------------------------- windows
 def pads_out(o, d, n, space):
     """The output's extent in dimension d; n: the input's"""
     k, stride, dilation = o["kernel_shape"][d], o.get("strides", [1] * space)[d], o.get("dilations", [1] * space)[d]
@@ -306,7 +375,11 @@ def conv_propose(r, shapes):
 
 def conv_infer(o, shapes):
     space = space_of(shapes[0])
-    need(space == len(o["kernel_shape"]) and shapes[0][0] % o.get("group", 1) == 0 and o["_filters"] % o.get("group", 1) == 0)
+    need(
+        space == len(o["kernel_shape"])
+        and shapes[0][0] % o.get("group", 1) == 0
+        and o["_filters"] % o.get("group", 1) == 0
+    )
     return [o["_filters"]] + [pads_out(o, d, n, space) for d, n in enumerate(shapes[0][1:])]
 
 
@@ -331,7 +404,11 @@ def transpose_propose(r, shapes):
 
 def transpose_infer(o, shapes):
     space = space_of(shapes[0])
-    need(space == len(o["kernel_shape"]) and shapes[0][0] % o.get("group", 1) == 0 and o["_filters"] % o.get("group", 1) == 0)
+    need(
+        space == len(o["kernel_shape"])
+        and shapes[0][0] % o.get("group", 1) == 0
+        and o["_filters"] % o.get("group", 1) == 0
+    )
     out = []
     for d, n in enumerate(shapes[0][1:]):
         stride, dilation = o.get("strides", [1] * space)[d], o.get("dilations", [1] * space)[d]
@@ -348,7 +425,11 @@ def transpose_infer(o, shapes):
 
 def transpose_emit(b, o, ins, shapes):
     group = o.get("group", 1)
-    w = b.param("w", [shapes[0][0], o["_filters"] // group] + o["kernel_shape"], fan=shapes[0][0] // group * product(o["kernel_shape"]))
+    w = b.param(
+        "w",
+        [shapes[0][0], o["_filters"] // group] + o["kernel_shape"],
+        fan=shapes[0][0] // group * product(o["kernel_shape"]),
+    )
     bias = [b.param("b", [o["_filters"]], scale=0.1)] if o.get("_bias", True) else []
     return b.node("ConvTranspose", [ins[0], w] + bias, **plain(o))
 
@@ -368,6 +449,7 @@ def pool_propose(kind):
         if kind == "AveragePool" and chance(r, 0.4):
             o["count_include_pad"] = 1
         return o
+
     return propose
 
 
@@ -382,7 +464,9 @@ def pool_infer(o, shapes):
 
 
 for _name in ("MaxPool", "AveragePool"):
-    OPS[_name] = Op(pool_propose(_name), pool_infer, lambda b, o, ins, shapes, k=_name: b.node(k, ins, **plain(o)), weight=1.5)
+    OPS[_name] = Op(
+        pool_propose(_name), pool_infer, lambda b, o, ins, shapes, k=_name: b.node(k, ins, **plain(o)), weight=1.5
+    )
 
 
 def global_infer(o, shapes):
@@ -391,7 +475,12 @@ def global_infer(o, shapes):
 
 
 for _name in ("GlobalAveragePool", "GlobalMaxPool"):
-    OPS[_name] = Op(lambda r, s: {} if len(s[0]) >= 2 else None, global_infer, lambda b, o, ins, shapes, k=_name: b.node(k, ins), weight=0.1)
+    OPS[_name] = Op(
+        lambda r, s: {} if len(s[0]) >= 2 else None,
+        global_infer,
+        lambda b, o, ins, shapes, k=_name: b.node(k, ins),
+        weight=0.1,
+    )
 
 
 def lrn_infer(o, shapes):
@@ -399,25 +488,46 @@ def lrn_infer(o, shapes):
     return list(shapes[0])
 
 
-OPS["LRN"] = Op(lambda r, s: {"size": pick(r, [1, 3, 5]), "alpha": unit(r, 0.01, 0.3), "beta": 0.75, "bias": unit(r, 1, 2)} if len(s[0]) >= 2 else None, lrn_infer,
-                lambda b, o, ins, shapes: b.node("LRN", ins, **plain(o)), weight=0.5)
+OPS["LRN"] = Op(
+    lambda r, s: {"size": pick(r, [1, 3, 5]), "alpha": unit(r, 0.01, 0.3), "beta": 0.75, "bias": unit(r, 1, 2)}
+    if len(s[0]) >= 2
+    else None,
+    lrn_infer,
+    lambda b, o, ins, shapes: b.node("LRN", ins, **plain(o)),
+    weight=0.5,
+)
 
 
-# --------------------------------------------------------------------------------------------------------- normalisations
+# ------------------------------------------------------------------------------------------------------- normalisations
 def batch_norm_emit(b, o, ins, shapes):
     n = [shapes[0][0]]
-    return b.node("BatchNormalization", [ins[0], b.param("scale", n, mean=1.0, scale=0.2), b.param("shift", n, scale=0.1), b.param("mean", n, scale=0.1),
-                                         b.param("variance", n, mean=1.0, scale=0.2)], **plain(o))
+    return b.node(
+        "BatchNormalization",
+        [
+            ins[0],
+            b.param("scale", n, mean=1.0, scale=0.2),
+            b.param("shift", n, scale=0.1),
+            b.param("mean", n, scale=0.1),
+            b.param("variance", n, mean=1.0, scale=0.2),
+        ],
+        **plain(o)
+    )
 
 
 def some_shape(least):
     def infer(o, shapes):
         need(len(shapes[0]) >= least)
         return list(shapes[0])
+
     return infer
 
 
-OPS["BatchNormalization"] = Op(lambda r, s: {"epsilon": 0.001, "momentum": unit(r, 0.5, 0.95)} if s[0] else None, some_shape(1), batch_norm_emit, weight=2.5)
+OPS["BatchNormalization"] = Op(
+    lambda r, s: {"epsilon": 0.001, "momentum": unit(r, 0.5, 0.95)} if s[0] else None,
+    some_shape(1),
+    batch_norm_emit,
+    weight=2.5,
+)
 
 
 def affine(b, n, rank=None):
@@ -428,8 +538,11 @@ def spatial_norm(r, shapes):
     return len(shapes[0]) >= 2 and product(shapes[0][1:]) > 1
 
 
-OPS["InstanceNormalization"] = Op(lambda r, s: {"epsilon": 0.001} if spatial_norm(r, s) else None, some_shape(2),
-                                  lambda b, o, ins, shapes: b.node("InstanceNormalization", ins + affine(b, [shapes[0][0]]), **plain(o)))
+OPS["InstanceNormalization"] = Op(
+    lambda r, s: {"epsilon": 0.001} if spatial_norm(r, s) else None,
+    some_shape(2),
+    lambda b, o, ins, shapes: b.node("InstanceNormalization", ins + affine(b, [shapes[0][0]]), **plain(o)),
+)
 
 
 def group_norm_propose(r, shapes):
@@ -443,8 +556,13 @@ def group_norm_infer(o, shapes):
     return list(shapes[0])
 
 
-OPS["GroupNormalization"] = Op(group_norm_propose, group_norm_infer,
-                               lambda b, o, ins, shapes: b.node("GroupNormalization", ins + affine(b, [shapes[0][0] if b.opset >= 21 else o["num_groups"]]), **plain(o)))
+OPS["GroupNormalization"] = Op(
+    group_norm_propose,
+    group_norm_infer,
+    lambda b, o, ins, shapes: b.node(
+        "GroupNormalization", ins + affine(b, [shapes[0][0] if b.opset >= 21 else o["num_groups"]]), **plain(o)
+    ),
+)
 
 
 def layer_norm_propose(r, shapes):
@@ -458,7 +576,7 @@ def layer_norm_propose(r, shapes):
 
 
 def layer_norm_emit(b, o, ins, shapes):
-    n = shapes[0][-1:] if o["axis"] == -1 else shapes[0][o["axis"] - 1:]
+    n = shapes[0][-1:] if o["axis"] == -1 else shapes[0][o["axis"] - 1 :]
     return b.node("LayerNormalization", ins + affine(b, n), **plain(o))
 
 
@@ -474,8 +592,12 @@ def axis_propose(r, shapes):
 
 
 OPS["LayerNormalization"] = Op(layer_norm_propose, axis_infer, layer_norm_emit, weight=1.5)
-OPS["LpNormalization"] = Op(lambda r, s: dict(axis_propose(r, s) or {}, p=int(r.integers(1, 3))) if s[0] and min(s[0]) > 1 else None, axis_infer,
-                            lambda b, o, ins, shapes: b.node("LpNormalization", ins, **plain(o)), weight=0.4)
+OPS["LpNormalization"] = Op(
+    lambda r, s: dict(axis_propose(r, s) or {}, p=int(r.integers(1, 3))) if s[0] and min(s[0]) > 1 else None,
+    axis_infer,
+    lambda b, o, ins, shapes: b.node("LpNormalization", ins, **plain(o)),
+    weight=0.4,
+)
 
 
 def mvn_propose(r, shapes):
@@ -486,18 +608,28 @@ def mvn_propose(r, shapes):
 
 
 def mvn_infer(o, shapes):
-    need(max(o["axes"]) == len(shapes[0]) and product(shapes[0][o["axes"][0] - 1:]) >= 4)
+    need(max(o["axes"]) == len(shapes[0]) and product(shapes[0][o["axes"][0] - 1 :]) >= 4)
     return list(shapes[0])
 
 
-OPS["MeanVarianceNormalization"] = Op(mvn_propose, mvn_infer, lambda b, o, ins, shapes: b.node("MeanVarianceNormalization", ins, **plain(o)), weight=0.4)
+OPS["MeanVarianceNormalization"] = Op(
+    mvn_propose, mvn_infer, lambda b, o, ins, shapes: b.node("MeanVarianceNormalization", ins, **plain(o)), weight=0.4
+)
 for _name in ("Softmax", "LogSoftmax"):
     OPS[_name] = Op(axis_propose, axis_infer, lambda b, o, ins, shapes, k=_name: b.node(k, ins, **plain(o)), weight=0.6)
-OPS["Hardmax"] = Op(axis_propose, axis_infer, lambda b, o, ins, shapes: b.node("Hardmax", ins, **plain(o)), exact=True, weight=0.2)
-OPS["Dropout"] = Op(lambda r, s: {"_ratio": unit(r, 0.05, 0.5)}, same, lambda b, o, ins, shapes: b.node("Dropout", [ins[0], b.number(o["_ratio"])]), weight=0.5, drops=True)
+OPS["Hardmax"] = Op(
+    axis_propose, axis_infer, lambda b, o, ins, shapes: b.node("Hardmax", ins, **plain(o)), exact=True, weight=0.2
+)
+OPS["Dropout"] = Op(
+    lambda r, s: {"_ratio": unit(r, 0.05, 0.5)},
+    same,
+    lambda b, o, ins, shapes: b.node("Dropout", [ins[0], b.number(o["_ratio"])]),
+    weight=0.5,
+    drops=True,
+)
 
 
-# --------------------------------------------------------------------------------------------------------------- products
+# ------------------------------------------------------------------------------------------------------------- products
 UNITS = [1, 2, 3, 5, 8, 10, 16, 24, 32, 64, 100, 128, 200, 256, 400]
 
 
@@ -542,7 +674,12 @@ def matmul_infer(o, shapes):
     if "_units" in o:
         need(len(shapes) == 1)
         return shapes[0][:-1] + [o["_units"]]
-    need(len(shapes) == 2 and len(shapes[0]) == len(shapes[1]) >= 2 and shapes[0][:-2] == shapes[1][:-2] and shapes[0][-1] == shapes[1][-1])
+    need(
+        len(shapes) == 2
+        and len(shapes[0]) == len(shapes[1]) >= 2
+        and shapes[0][:-2] == shapes[1][:-2]
+        and shapes[0][-1] == shapes[1][-1]
+    )
     return shapes[0][:-1] + [shapes[1][-2]]
 
 
@@ -580,28 +717,38 @@ def einsum_infer(o, shapes):
 def einsum_emit(b, o, ins, shapes):
     if len(ins) == 2:
         return b.node("Mul", [b.node("Einsum", ins, equation="bij,bkj->bik"), b.number(1 / np.sqrt(shapes[0][1]))])
-    keep = "bij"[:len(shapes[0])]
-    return b.node("Einsum", [ins[0], b.param("w", [shapes[0][-1], o["_units"]], fan=shapes[0][-1])], equation="%sx,xy->%sy" % (keep, keep))
+    keep = "bij"[: len(shapes[0])]
+    return b.node(
+        "Einsum",
+        [ins[0], b.param("w", [shapes[0][-1], o["_units"]], fan=shapes[0][-1])],
+        equation="%sx,xy->%sy" % (keep, keep),
+    )
 
 
 OPS["Einsum"] = Op(einsum_propose, einsum_infer, einsum_emit, (1, 2))
 
 
-# ----------------------------------------------------------------------------------------------------------------- shapes
+# --------------------------------------------------------------------------------------------------------------- shapes
 def concat_propose(r, shapes):
     rank = len(shapes[0])
-    axes = [a for a in range(rank) if all(len(s) == rank and s[:a] + s[a + 1:] == shapes[0][:a] + shapes[0][a + 1:] for s in shapes)]
+    axes = [
+        a
+        for a in range(rank)
+        if all(len(s) == rank and s[:a] + s[a + 1 :] == shapes[0][:a] + shapes[0][a + 1 :] for s in shapes)
+    ]
     return {"axis": 1 + (axes[0] if chance(r, 0.6) else pick(r, axes))} if axes else None
 
 
 def concat_infer(o, shapes):
     a = o["axis"] - 1
     need(0 <= a < len(shapes[0]))
-    need(all(len(s) == len(shapes[0]) and s[:a] + s[a + 1:] == shapes[0][:a] + shapes[0][a + 1:] for s in shapes))
-    return shapes[0][:a] + [sum(s[a] for s in shapes)] + shapes[0][a + 1:]
+    need(all(len(s) == len(shapes[0]) and s[:a] + s[a + 1 :] == shapes[0][:a] + shapes[0][a + 1 :] for s in shapes))
+    return shapes[0][:a] + [sum(s[a] for s in shapes)] + shapes[0][a + 1 :]
 
 
-OPS["Concat"] = Op(concat_propose, concat_infer, lambda b, o, ins, shapes: b.node("Concat", ins, **plain(o)), (2, 3), weight=1.5)
+OPS["Concat"] = Op(
+    concat_propose, concat_infer, lambda b, o, ins, shapes: b.node("Concat", ins, **plain(o)), (2, 3), weight=1.5
+)
 
 
 def split_propose(r, shapes):
@@ -616,11 +763,15 @@ def split_propose(r, shapes):
 def split_infer(o, shapes):
     a = o["axis"] - 1
     need(0 <= a < len(shapes[0]) and sum(o["_sizes"]) == shapes[0][a])
-    return shapes[0][:a] + [o["_sizes"][o["_take"]]] + shapes[0][a + 1:]
+    return shapes[0][:a] + [o["_sizes"][o["_take"]]] + shapes[0][a + 1 :]
 
 
-OPS["Split"] = Op(split_propose, split_infer,
-                  lambda b, o, ins, shapes: b.node("Split", [ins[0], b.ints(*o["_sizes"])], n_out=2, take=o["_take"], **plain(o)), weight=0.7)
+OPS["Split"] = Op(
+    split_propose,
+    split_infer,
+    lambda b, o, ins, shapes: b.node("Split", [ins[0], b.ints(*o["_sizes"])], n_out=2, take=o["_take"], **plain(o)),
+    weight=0.7,
+)
 
 
 def slice_propose(r, shapes):
@@ -641,11 +792,16 @@ def slice_infer(o, shapes):
     need(0 <= a < len(shapes[0]))
     count = len(range(shapes[0][a])[slice(o["_start"], None if o["_end"] < 0 else o["_end"], o["_step"])])
     need(count >= 1)
-    return shapes[0][:a] + [count] + shapes[0][a + 1:]
+    return shapes[0][:a] + [count] + shapes[0][a + 1 :]
 
 
-OPS["Slice"] = Op(slice_propose, slice_infer,
-                  lambda b, o, ins, shapes: b.node("Slice", [ins[0], b.ints(o["_start"]), b.ints(o["_end"]), b.ints(o["_axis"]), b.ints(o["_step"])]))
+OPS["Slice"] = Op(
+    slice_propose,
+    slice_infer,
+    lambda b, o, ins, shapes: b.node(
+        "Slice", [ins[0], b.ints(o["_start"]), b.ints(o["_end"]), b.ints(o["_axis"]), b.ints(o["_step"])]
+    ),
+)
 
 
 def pad_propose(r, shapes):
@@ -679,7 +835,11 @@ def reshape_propose(r, shapes):
         return None
     to, rest = [], n
     for _ in range(int(r.integers(0, 3))):
-        options = [d for d in range(1, rest + 1) if rest % d == 0] if rest < 5000 else [d for d in shapes[0] if rest % d == 0] or [1]
+        options = (
+            [d for d in range(1, rest + 1) if rest % d == 0]
+            if rest < 5000
+            else [d for d in shapes[0] if rest % d == 0] or [1]
+        )
         to.append(pick(r, options))
         rest //= to[-1]
     return {"_to": to + [rest]}
@@ -690,8 +850,15 @@ def reshape_infer(o, shapes):
     return list(o["_to"])
 
 
-OPS["Reshape"] = Op(reshape_propose, reshape_infer, lambda b, o, ins, shapes: b.node("Reshape", [ins[0], b.ints(0, *o["_to"])]))
-OPS["Flatten"] = Op(lambda r, s: {"axis": 1} if len(s[0]) > 1 else None, lambda o, s: [product(s[0])], lambda b, o, ins, shapes: b.node("Flatten", ins, **plain(o)), weight=0.4)
+OPS["Reshape"] = Op(
+    reshape_propose, reshape_infer, lambda b, o, ins, shapes: b.node("Reshape", [ins[0], b.ints(0, *o["_to"])])
+)
+OPS["Flatten"] = Op(
+    lambda r, s: {"axis": 1} if len(s[0]) > 1 else None,
+    lambda o, s: [product(s[0])],
+    lambda b, o, ins, shapes: b.node("Flatten", ins, **plain(o)),
+    weight=0.4,
+)
 
 
 def squeeze_propose(r, shapes):
@@ -702,7 +869,7 @@ def squeeze_propose(r, shapes):
 def squeeze_infer(o, shapes):
     a = o["_axis"] - 1
     need(0 <= a < len(shapes[0]) and len(shapes[0]) > 1 and shapes[0][a] == 1)
-    return shapes[0][:a] + shapes[0][a + 1:]
+    return shapes[0][:a] + shapes[0][a + 1 :]
 
 
 def unsqueeze_infer(o, shapes):
@@ -711,9 +878,15 @@ def unsqueeze_infer(o, shapes):
     return shapes[0][:a] + [1] + shapes[0][a:]
 
 
-OPS["Squeeze"] = Op(squeeze_propose, squeeze_infer, lambda b, o, ins, shapes: b.node("Squeeze", [ins[0], b.ints(o["_axis"])]))
-OPS["Unsqueeze"] = Op(lambda r, s: {"_axis": int(r.integers(1, len(s[0]) + 2))} if len(s[0]) < 4 else None, unsqueeze_infer,
-                      lambda b, o, ins, shapes: b.node("Unsqueeze", [ins[0], b.ints(o["_axis"])]), weight=0.5)
+OPS["Squeeze"] = Op(
+    squeeze_propose, squeeze_infer, lambda b, o, ins, shapes: b.node("Squeeze", [ins[0], b.ints(o["_axis"])])
+)
+OPS["Unsqueeze"] = Op(
+    lambda r, s: {"_axis": int(r.integers(1, len(s[0]) + 2))} if len(s[0]) < 4 else None,
+    unsqueeze_infer,
+    lambda b, o, ins, shapes: b.node("Unsqueeze", [ins[0], b.ints(o["_axis"])]),
+    weight=0.5,
+)
 
 
 def perm_infer(o, shapes):
@@ -721,8 +894,11 @@ def perm_infer(o, shapes):
     return [shapes[0][i - 1] for i in o["perm"][1:]]
 
 
-OPS["Transpose"] = Op(lambda r, s: {"perm": [0] + [int(i) + 1 for i in r.permutation(len(s[0]))]} if len(s[0]) > 1 else None, perm_infer,
-                      lambda b, o, ins, shapes: b.node("Transpose", ins, **plain(o)))
+OPS["Transpose"] = Op(
+    lambda r, s: {"perm": [0] + [int(i) + 1 for i in r.permutation(len(s[0]))]} if len(s[0]) > 1 else None,
+    perm_infer,
+    lambda b, o, ins, shapes: b.node("Transpose", ins, **plain(o)),
+)
 
 
 def expand_propose(r, shapes):
@@ -734,7 +910,8 @@ def times_infer(only_ones):
     def infer(o, shapes):
         a = o["_axis"] - 1
         need(0 <= a < len(shapes[0]) and (not only_ones or shapes[0][a] == 1))
-        return shapes[0][:a] + [shapes[0][a] * o["_times"]] + shapes[0][a + 1:]
+        return shapes[0][:a] + [shapes[0][a] * o["_times"]] + shapes[0][a + 1 :]
+
     return infer
 
 
@@ -751,7 +928,12 @@ def tile_emit(b, o, ins, shapes):
 
 
 OPS["Expand"] = Op(expand_propose, times_infer(True), expand_emit)
-OPS["Tile"] = Op(lambda r, s: {"_axis": int(r.integers(1, len(s[0]) + 1)), "_times": int(r.integers(2, 4))} if s[0] else None, times_infer(False), tile_emit, weight=0.5)
+OPS["Tile"] = Op(
+    lambda r, s: {"_axis": int(r.integers(1, len(s[0]) + 1)), "_times": int(r.integers(2, 4))} if s[0] else None,
+    times_infer(False),
+    tile_emit,
+    weight=0.5,
+)
 
 
 def depth_propose(r, shapes):
@@ -774,7 +956,11 @@ def space_infer(o, shapes):
 
 
 OPS["DepthToSpace"] = Op(depth_propose, depth_infer, lambda b, o, ins, shapes: b.node("DepthToSpace", ins, **plain(o)))
-OPS["SpaceToDepth"] = Op(lambda r, s: {"blocksize": pick(r, [2, 3])} if len(s[0]) == 3 else None, space_infer, lambda b, o, ins, shapes: b.node("SpaceToDepth", ins, **plain(o)))
+OPS["SpaceToDepth"] = Op(
+    lambda r, s: {"blocksize": pick(r, [2, 3])} if len(s[0]) == 3 else None,
+    space_infer,
+    lambda b, o, ins, shapes: b.node("SpaceToDepth", ins, **plain(o)),
+)
 
 
 def trilu_infer(o, shapes):
@@ -782,10 +968,15 @@ def trilu_infer(o, shapes):
     return list(shapes[0])
 
 
-OPS["Trilu"] = Op(lambda r, s: {"upper": int(r.integers(2))} if len(s[0]) >= 2 else None, trilu_infer, lambda b, o, ins, shapes: b.node("Trilu", ins, **plain(o)), weight=0.4)
+OPS["Trilu"] = Op(
+    lambda r, s: {"upper": int(r.integers(2))} if len(s[0]) >= 2 else None,
+    trilu_infer,
+    lambda b, o, ins, shapes: b.node("Trilu", ins, **plain(o)),
+    weight=0.4,
+)
 
 
-# --------------------------------------------------------------------------------------------------------------- resizing
+# ------------------------------------------------------------------------------------------------------------- resizing
 def resize_propose(r, shapes):
     space = space_of(shapes[0])
     if space not in (1, 2, 3):
@@ -797,7 +988,9 @@ def resize_propose(r, shapes):
     if chance(r, 0.5):
         o["_sizes"] = [int(r.integers(max(1, n // 2), 2 * n + 2)) for n in shapes[0][1:]]
     else:
-        fractions = [] if o["coordinate_transformation_mode"] == "align_corners" else [0.5, 1.5]  # whose extents it takes only where they are whole
+        fractions = (
+            [] if o["coordinate_transformation_mode"] == "align_corners" else [0.5, 1.5]
+        )  # whose extents it takes only where they are whole
         o["_scales"] = [pick(r, [1.0, 2.0, 3.0] + fractions) for _ in range(space)]
     return o
 
@@ -822,17 +1015,32 @@ OPS["Resize"] = Op(resize_propose, resize_infer, resize_emit, weight=1.5)
 
 def upsample_propose(r, shapes):
     space = space_of(shapes[0])
-    return {"mode": pick(r, ["nearest", "linear"]), "_scales": [pick(r, [1.0, 2.0, 3.0]) for _ in range(space)]} if space in (1, 2, 3) else None
+    return (
+        {"mode": pick(r, ["nearest", "linear"]), "_scales": [pick(r, [1.0, 2.0, 3.0]) for _ in range(space)]}
+        if space in (1, 2, 3)
+        else None
+    )
 
 
-OPS["Upsample"] = Op(upsample_propose, resize_infer, lambda b, o, ins, shapes: b.node("Upsample", [ins[0], b.const(np.array([1, 1] + o["_scales"], np.float32))], **plain(o)))
+OPS["Upsample"] = Op(
+    upsample_propose,
+    resize_infer,
+    lambda b, o, ins, shapes: b.node(
+        "Upsample", [ins[0], b.const(np.array([1, 1] + o["_scales"], np.float32))], **plain(o)
+    ),
+)
 
 
 def grid_propose(r, shapes):
     if len(shapes[0]) != 3:
         return None
-    return {"mode": pick(r, ["bilinear", "nearest"]), "padding_mode": pick(r, ["zeros", "border", "reflection"]), "align_corners": int(r.integers(2)),
-            "_size": [int(r.integers(2, 9)), int(r.integers(2, 9))], "_seed": int(r.integers(1000))}
+    return {
+        "mode": pick(r, ["bilinear", "nearest"]),
+        "padding_mode": pick(r, ["zeros", "border", "reflection"]),
+        "align_corners": int(r.integers(2)),
+        "_size": [int(r.integers(2, 9)), int(r.integers(2, 9))],
+        "_seed": int(r.integers(1000)),
+    }
 
 
 def grid_infer(o, shapes):
@@ -852,19 +1060,23 @@ def grid_emit(b, o, ins, shapes):
 OPS["GridSample"] = Op(grid_propose, grid_infer, grid_emit, weight=0.6)
 
 
-# --------------------------------------------------------------------------------------------------------------- reducing
+# ------------------------------------------------------------------------------------------------------------- reducing
 def reduce_propose(r, shapes):
     rank = len(shapes[0])
     if rank == 0:
         return None
-    axes = sorted(int(a) + 1 for a in r.permutation(rank)[:int(r.integers(1, rank + 1))])
+    axes = sorted(int(a) + 1 for a in r.permutation(rank)[: int(r.integers(1, rank + 1))])
     keep = int(r.integers(2)) if len(axes) < rank else 1
     return {"keepdims": keep, "_axes": axes}
 
 
 def reduce_infer(o, shapes):
     need(max(o["_axes"]) <= len(shapes[0]))
-    out = [1 if d + 1 in o["_axes"] else n for d, n in enumerate(shapes[0])] if o["keepdims"] else [n for d, n in enumerate(shapes[0]) if d + 1 not in o["_axes"]]
+    out = (
+        [1 if d + 1 in o["_axes"] else n for d, n in enumerate(shapes[0])]
+        if o["keepdims"]
+        else [n for d, n in enumerate(shapes[0]) if d + 1 not in o["_axes"]]
+    )
     need(out)
     return out
 
@@ -881,6 +1093,7 @@ def reduce_emit(kind):
         if kind in ("ReduceL1", "ReduceSum", "ReduceSumSquare"):
             y = b.node("Mul", [y, b.number(1 / many)])
         return y
+
     return emit
 
 
@@ -895,11 +1108,17 @@ def arg_propose(r, shapes):
 def arg_infer(o, shapes):
     a = o["axis"] - 1
     need(0 <= a < len(shapes[0]))
-    return shapes[0][:a] + [1] + shapes[0][a + 1:]
+    return shapes[0][:a] + [1] + shapes[0][a + 1 :]
 
 
 for _name in ("ArgMax", "ArgMin"):
-    OPS[_name] = Op(arg_propose, arg_infer, lambda b, o, ins, shapes, k=_name: b.cast(b.node(k, ins, **plain(o))), exact=True, weight=0.2)
+    OPS[_name] = Op(
+        arg_propose,
+        arg_infer,
+        lambda b, o, ins, shapes, k=_name: b.cast(b.node(k, ins, **plain(o))),
+        exact=True,
+        weight=0.2,
+    )
 
 
 def topk_propose(r, shapes):
@@ -912,10 +1131,16 @@ def topk_propose(r, shapes):
 def topk_infer(o, shapes):
     a = o["axis"] - 1
     need(0 <= a < len(shapes[0]) and o["_k"] <= shapes[0][a])
-    return shapes[0][:a] + [o["_k"]] + shapes[0][a + 1:]
+    return shapes[0][:a] + [o["_k"]] + shapes[0][a + 1 :]
 
 
-OPS["TopK"] = Op(topk_propose, topk_infer, lambda b, o, ins, shapes: b.node("TopK", [ins[0], b.ints(o["_k"])], n_out=2, **plain(o)), exact=True, weight=0.4)
+OPS["TopK"] = Op(
+    topk_propose,
+    topk_infer,
+    lambda b, o, ins, shapes: b.node("TopK", [ins[0], b.ints(o["_k"])], n_out=2, **plain(o)),
+    exact=True,
+    weight=0.4,
+)
 
 
 def cumsum_emit(b, o, ins, shapes):
@@ -928,11 +1153,21 @@ def inner_axis(o, shapes):
     return list(shapes[0])
 
 
-OPS["CumSum"] = Op(lambda r, s: {"_axis": int(r.integers(1, len(s[0]) + 1)), "exclusive": int(r.integers(2)), "reverse": int(r.integers(2))} if s[0] else None,
-                   inner_axis, cumsum_emit, weight=0.6)
+OPS["CumSum"] = Op(
+    lambda r, s: {
+        "_axis": int(r.integers(1, len(s[0]) + 1)),
+        "exclusive": int(r.integers(2)),
+        "reverse": int(r.integers(2)),
+    }
+    if s[0]
+    else None,
+    inner_axis,
+    cumsum_emit,
+    weight=0.6,
+)
 
 
-# --------------------------------------------------------------------------------------------------------------- indexing
+# ------------------------------------------------------------------------------------------------------------- indexing
 def take_propose(r, shapes):
     if not shapes[0]:
         return None
@@ -943,7 +1178,7 @@ def take_propose(r, shapes):
 def take_infer(o, shapes):
     a = o["axis"] - 1
     need(0 <= a < len(shapes[0]) and max(o["_rows"]) < shapes[0][a])
-    return shapes[0][:a] + [len(o["_rows"])] + shapes[0][a + 1:]
+    return shapes[0][:a] + [len(o["_rows"])] + shapes[0][a + 1 :]
 
 
 def gather_infer(o, shapes):
@@ -971,11 +1206,20 @@ def onehot_emit(b, o, ins, shapes):
 
 
 def gather_nd_emit(b, o, ins, shapes):
-    return b.node("GatherND", [b.param("table", [o["rows"], o["width"]], scale=0.5), b.node("Unsqueeze", [ins[0], b.ints(-1)])])
+    return b.node(
+        "GatherND", [b.param("table", [o["rows"], o["width"]], scale=0.5), b.node("Unsqueeze", [ins[0], b.ints(-1)])]
+    )
 
 
 def scatter_nd_emit(b, o, ins, shapes):
-    table = b.node("ScatterND", [b.param("table", [o["rows"], o["width"]], scale=0.5), b.const(np.array([[1], [3]], np.int64)), b.param("new", [2, o["width"]], scale=0.5)])
+    table = b.node(
+        "ScatterND",
+        [
+            b.param("table", [o["rows"], o["width"]], scale=0.5),
+            b.const(np.array([[1], [3]], np.int64)),
+            b.param("new", [2, o["width"]], scale=0.5),
+        ],
+    )
     return b.node("Gather", [table, ins[0]])
 
 
@@ -993,24 +1237,36 @@ def best(b, o, x):
     return b.node("ArgMax", [x], axis=o["axis"], keepdims=1)
 
 
-OPS["GatherElements"] = Op(arg_propose, arg_infer, lambda b, o, ins, shapes: b.node("GatherElements", [ins[0], best(b, o, ins[0])], axis=o["axis"]), weight=0.4)
+OPS["GatherElements"] = Op(
+    arg_propose,
+    arg_infer,
+    lambda b, o, ins, shapes: b.node("GatherElements", [ins[0], best(b, o, ins[0])], axis=o["axis"]),
+    weight=0.4,
+)
 
 
 def scatter_emit(kind):
     def emit(b, o, ins, shapes):
         new = b.node("Mul", [b.node("ReduceMean", [ins[0], b.ints(o["axis"])], keepdims=1), b.number(0.5)])
         return b.node(kind, [ins[0], best(b, o, ins[0]), new], axis=o["axis"])
+
     return emit
 
 
 for _name in ("ScatterElements", "Scatter"):
-    OPS[_name] = Op(lambda r, s: {"axis": int(r.integers(1, len(s[0]) + 1))} if s[0] else None, lambda o, s: axis_infer(o, s), scatter_emit(_name), exact=True, weight=0.2)
+    OPS[_name] = Op(
+        lambda r, s: {"axis": int(r.integers(1, len(s[0]) + 1))} if s[0] else None,
+        lambda o, s: axis_infer(o, s),
+        scatter_emit(_name),
+        exact=True,
+        weight=0.2,
+    )
 
 
 def compress_infer(o, shapes):
     a = o["axis"] - 1
     need(0 <= a < len(shapes[0]) and len(o["_keep"]) == shapes[0][a] and any(o["_keep"]))
-    return shapes[0][:a] + [sum(o["_keep"])] + shapes[0][a + 1:]
+    return shapes[0][:a] + [sum(o["_keep"])] + shapes[0][a + 1 :]
 
 
 def compress_propose(r, shapes):
@@ -1022,7 +1278,12 @@ def compress_propose(r, shapes):
     return {"axis": a + 1, "_keep": [1] + [int(v) for v in r.integers(0, 2, shapes[0][a] - 1)]}
 
 
-OPS["Compress"] = Op(compress_propose, compress_infer, lambda b, o, ins, shapes: b.node("Compress", [ins[0], b.const(np.array(o["_keep"], bool))], **plain(o)), weight=0.4)
+OPS["Compress"] = Op(
+    compress_propose,
+    compress_infer,
+    lambda b, o, ins, shapes: b.node("Compress", [ins[0], b.const(np.array(o["_keep"], bool))], **plain(o)),
+    weight=0.4,
+)
 
 
 def nonzero_emit(b, o, ins, shapes):
@@ -1038,17 +1299,27 @@ def reverse_emit(b, o, ins, shapes):
     n = shapes[0][0]
     rank = len(shapes[0])
     zero = b.node("Mul", [b.node("ReduceSum", [ins[0], b.ints(*range(1, rank + 1))], keepdims=0), b.number(0)])
-    return b.node("ReverseSequence", [ins[0], b.cast(b.node("Add", [zero, b.number(max(1, n * 2 // 3))]), INT64)], batch_axis=0, time_axis=1)
+    return b.node(
+        "ReverseSequence",
+        [ins[0], b.cast(b.node("Add", [zero, b.number(max(1, n * 2 // 3))]), INT64)],
+        batch_axis=0,
+        time_axis=1,
+    )
 
 
 OPS["ReverseSequence"] = Op(lambda r, s: {} if s[0] else None, some_shape(1), reverse_emit, weight=0.3)
 
 
-# -------------------------------------------------------------------------------------------------------------- sequences
+# ------------------------------------------------------------------------------------------------------------ sequences
 def rnn_propose(r, shapes):
     if len(shapes[0]) != 2 or shapes[0][0] > 24:
         return None
-    o = {"hidden_size": pick(r, [2, 4, 8, 16]), "direction": pick(r, ["forward", "reverse", "bidirectional"]), "_bias": int(r.integers(2)), "_last": int(r.integers(2))}
+    o = {
+        "hidden_size": pick(r, [2, 4, 8, 16]),
+        "direction": pick(r, ["forward", "reverse", "bidirectional"]),
+        "_bias": int(r.integers(2)),
+        "_last": int(r.integers(2)),
+    }
     return o
 
 
@@ -1065,16 +1336,24 @@ def rnn_emit(kind, gates):
         if o["_bias"]:
             w.append(b.param("b", [dirs, 2 * gates * h], scale=0.1))
         extra = {"linear_before_reset": o["_late"]} if "_late" in o else {}
-        return b.node(kind, [ins[0]] + w, n_out=3 if kind == "LSTM" else 2, take=o["_last"], layout=1, **plain(o), **extra)
+        return b.node(
+            kind, [ins[0]] + w, n_out=3 if kind == "LSTM" else 2, take=o["_last"], layout=1, **plain(o), **extra
+        )
+
     return emit
 
 
 OPS["RNN"] = Op(rnn_propose, rnn_infer, rnn_emit("RNN", 1), weight=0.7)
-OPS["GRU"] = Op(lambda r, s: (lambda o: o and dict(o, _late=int(r.integers(2))))(rnn_propose(r, s)), rnn_infer, rnn_emit("GRU", 3), weight=0.7)
+OPS["GRU"] = Op(
+    lambda r, s: (lambda o: o and dict(o, _late=int(r.integers(2))))(rnn_propose(r, s)),
+    rnn_infer,
+    rnn_emit("GRU", 3),
+    weight=0.7,
+)
 OPS["LSTM"] = Op(rnn_propose, rnn_infer, rnn_emit("LSTM", 4), weight=0.7)
 
 
-# ----------------------------------------------------------------------------------------------------------------- signals
+# -------------------------------------------------------------------------------------------------------------- signals
 def dft_emit(b, o, ins, shapes):
     x = b.node("Unsqueeze", [ins[0], b.ints(2)])
     y = b.node("DFT", [x], axis=1, onesided=o["onesided"])
@@ -1087,11 +1366,17 @@ def dft_infer(o, shapes):
     return [n // 2 + 1 if o["onesided"] else n, 2]
 
 
-OPS["DFT"] = Op(lambda r, s: {"onesided": int(r.integers(2))} if len(s[0]) == 1 and s[0][0] <= 512 else None, dft_infer, dft_emit)
+OPS["DFT"] = Op(
+    lambda r, s: {"onesided": int(r.integers(2))} if len(s[0]) == 1 and s[0][0] <= 512 else None, dft_infer, dft_emit
+)
 
 
 def stft_emit(b, o, ins, shapes):
-    return b.node("STFT", [b.node("Unsqueeze", [ins[0], b.ints(2)]), whole(b, o["_step"]), b.node("HannWindow", [whole(b, o["_frame"])])], onesided=1)
+    return b.node(
+        "STFT",
+        [b.node("Unsqueeze", [ins[0], b.ints(2)]), whole(b, o["_step"]), b.node("HannWindow", [whole(b, o["_frame"])])],
+        onesided=1,
+    )
 
 
 def stft_infer(o, shapes):
@@ -1099,7 +1384,13 @@ def stft_infer(o, shapes):
     return [(shapes[0][0] - o["_frame"]) // o["_step"] + 1, o["_frame"] // 2 + 1, 2]
 
 
-OPS["STFT"] = Op(lambda r, s: {"_frame": pick(r, [4, 8, 16]), "_step": int(r.integers(1, 6))} if len(s[0]) == 1 and s[0][0] >= 16 else None, stft_infer, stft_emit)
+OPS["STFT"] = Op(
+    lambda r, s: {"_frame": pick(r, [4, 8, 16]), "_step": int(r.integers(1, 6))}
+    if len(s[0]) == 1 and s[0][0] >= 16
+    else None,
+    stft_infer,
+    stft_emit,
+)
 
 
 def whole(b, v):
@@ -1112,16 +1403,37 @@ def last_emit(make):
 
 
 for _name in ("BlackmanWindow", "HammingWindow", "HannWindow"):
-    OPS[_name] = Op(lambda r, s: {"periodic": int(r.integers(2))} if s[0] and s[0][-1] > 1 else None, some_shape(1),
-                    last_emit(lambda b, o, n, k=_name: b.node(k, [whole(b, n)], **plain(o))), weight=0.2)
-OPS["Range"] = Op(lambda r, s: {} if s[0] else None, some_shape(1),
-                  last_emit(lambda b, o, n: b.node("Mul", [b.cast(b.node("Range", [whole(b, 0), whole(b, n), whole(b, 1)])), b.number(2 / n)])), weight=0.2)
-OPS["EyeLike"] = Op(lambda r, s: {"k": pick(r, [0, 0, 1, -1])} if s[0] and s[0][-1] <= 128 else None, some_shape(1),
-                    lambda b, o, ins, shapes: b.node("MatMul", [ins[0], b.node("EyeLike", [b.const(np.zeros([shapes[0][-1]] * 2, np.int64))], dtype=1, **plain(o))]), weight=0.2)
+    OPS[_name] = Op(
+        lambda r, s: {"periodic": int(r.integers(2))} if s[0] and s[0][-1] > 1 else None,
+        some_shape(1),
+        last_emit(lambda b, o, n, k=_name: b.node(k, [whole(b, n)], **plain(o))),
+        weight=0.2,
+    )
+OPS["Range"] = Op(
+    lambda r, s: {} if s[0] else None,
+    some_shape(1),
+    last_emit(
+        lambda b, o, n: b.node(
+            "Mul", [b.cast(b.node("Range", [whole(b, 0), whole(b, n), whole(b, 1)])), b.number(2 / n)]
+        )
+    ),
+    weight=0.2,
+)
+OPS["EyeLike"] = Op(
+    lambda r, s: {"k": pick(r, [0, 0, 1, -1])} if s[0] and s[0][-1] <= 128 else None,
+    some_shape(1),
+    lambda b, o, ins, shapes: b.node(
+        "MatMul", [ins[0], b.node("EyeLike", [b.const(np.zeros([shapes[0][-1]] * 2, np.int64))], dtype=1, **plain(o))]
+    ),
+    weight=0.2,
+)
 
 
 def mel_emit(b, o, ins, shapes):
-    m = b.node("MelWeightMatrix", [whole(b, o["_bins"]), whole(b, 2 * (shapes[0][-1] - 1)), whole(b, 8192), b.number(0), b.number(4096)])
+    m = b.node(
+        "MelWeightMatrix",
+        [whole(b, o["_bins"]), whole(b, 2 * (shapes[0][-1] - 1)), whole(b, 8192), b.number(0), b.number(4096)],
+    )
     return b.node("MatMul", [ins[0], m])
 
 
@@ -1130,10 +1442,15 @@ def mel_infer(o, shapes):
     return shapes[0][:-1] + [o["_bins"]]
 
 
-OPS["MelWeightMatrix"] = Op(lambda r, s: {"_bins": int(r.integers(2, 8))} if s[0] and 3 <= s[0][-1] <= 300 else None, mel_infer, mel_emit, weight=0.2)
+OPS["MelWeightMatrix"] = Op(
+    lambda r, s: {"_bins": int(r.integers(2, 8))} if s[0] and 3 <= s[0][-1] <= 300 else None,
+    mel_infer,
+    mel_emit,
+    weight=0.2,
+)
 
 
-# ------------------------------------------------------------------------------------------------------------------ losses
+# --------------------------------------------------------------------------------------------------------------- losses
 def labels(b, x):
     return b.node("ArgMax", [x], axis=1, keepdims=0)
 
@@ -1143,14 +1460,25 @@ def loss_infer(o, shapes):
     return shapes[0][1:]
 
 
-OPS["SoftmaxCrossEntropyLoss"] = Op(lambda r, s: {} if len(s[0]) >= 2 and s[0][0] > 1 else None, loss_infer,
-                                    lambda b, o, ins, shapes: b.node("SoftmaxCrossEntropyLoss", [ins[0], labels(b, ins[0])], reduction="none"), exact=True, weight=0.2)
-OPS["NegativeLogLikelihoodLoss"] = Op(lambda r, s: {} if len(s[0]) >= 2 and s[0][0] > 1 else None, loss_infer,
-                                      lambda b, o, ins, shapes: b.node("NegativeLogLikelihoodLoss", [b.node("LogSoftmax", [ins[0]], axis=1), labels(b, ins[0])], reduction="none"),
-                                      exact=True, weight=0.2)
+OPS["SoftmaxCrossEntropyLoss"] = Op(
+    lambda r, s: {} if len(s[0]) >= 2 and s[0][0] > 1 else None,
+    loss_infer,
+    lambda b, o, ins, shapes: b.node("SoftmaxCrossEntropyLoss", [ins[0], labels(b, ins[0])], reduction="none"),
+    exact=True,
+    weight=0.2,
+)
+OPS["NegativeLogLikelihoodLoss"] = Op(
+    lambda r, s: {} if len(s[0]) >= 2 and s[0][0] > 1 else None,
+    loss_infer,
+    lambda b, o, ins, shapes: b.node(
+        "NegativeLogLikelihoodLoss", [b.node("LogSoftmax", [ins[0]], axis=1), labels(b, ins[0])], reduction="none"
+    ),
+    exact=True,
+    weight=0.2,
+)
 
 
-# ------------------------------------------------------------------------------------------------------------ quantisation
+# --------------------------------------------------------------------------------------------------------- quantisation
 def quantised(b, x):
     return b.node("QuantizeLinear", [x, b.number(0.05), b.const(np.array(128, np.uint8))])
 
@@ -1173,25 +1501,42 @@ def quantise_emit(kind):
             return b.node("Mul", [b.cast(b.node("ConvInteger", [q, w, zero], **plain(o))), b.number(0.0005)])
         if kind == "QLinearConv":
             w = whole_weights(b, [o["_filters"], shapes[0][0]] + o["kernel_shape"], o["_seed"])
-            y = b.node("QLinearConv", [q, b.number(0.05), zero, w, b.number(0.01), zero_w, b.number(0.1), zero], **plain(o))
+            y = b.node(
+                "QLinearConv", [q, b.number(0.05), zero, w, b.number(0.01), zero_w, b.number(0.1), zero], **plain(o)
+            )
             return b.node("DequantizeLinear", [y, b.number(0.1), zero])
         w = whole_weights(b, [shapes[0][-1], o["_units"]], o["_seed"])
         if kind == "MatMulInteger":
             return b.node("Mul", [b.cast(b.node("MatMulInteger", [q, w, zero])), b.number(0.0005)])
         y = b.node("QLinearMatMul", [q, b.number(0.05), zero, w, b.number(0.01), zero_w, b.number(0.1), zero])
         return b.node("DequantizeLinear", [y, b.number(0.1), zero])
+
     return emit
 
 
 for _name in ("QuantizeLinear", "DequantizeLinear"):
     OPS[_name] = Op(always, same, quantise_emit(_name), exact=True, weight=0.2)
 for _name in ("ConvInteger", "QLinearConv"):
-    OPS[_name] = Op(lambda r, s: (lambda o: o and "group" not in o and dict(o, _seed=int(r.integers(1000))) or None)(conv_propose(r, s)), conv_infer, quantise_emit(_name), exact=True, weight=0.5)
+    OPS[_name] = Op(
+        lambda r, s: (lambda o: o and "group" not in o and dict(o, _seed=int(r.integers(1000))) or None)(
+            conv_propose(r, s)
+        ),
+        conv_infer,
+        quantise_emit(_name),
+        exact=True,
+        weight=0.5,
+    )
 for _name in ("MatMulInteger", "QLinearMatMul"):
-    OPS[_name] = Op(lambda r, s: {"_units": pick(r, UNITS[:8]), "_seed": int(r.integers(1000))} if s[0] else None, matmul_infer, quantise_emit(_name), exact=True, weight=0.3)
+    OPS[_name] = Op(
+        lambda r, s: {"_units": pick(r, UNITS[:8]), "_seed": int(r.integers(1000))} if s[0] else None,
+        matmul_infer,
+        quantise_emit(_name),
+        exact=True,
+        weight=0.3,
+    )
 
 
-# ------------------------------------------------------------------------------------------------- what generate.py asks for
+# -------------------------------------------------------------------------------------------- what generate.py asks for
 def cost(node, shapes, out):
     o, kind = node["attr"], node["op"]
     count = sum(product(s) for s in parameters(node, shapes).values())

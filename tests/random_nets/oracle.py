@@ -1,6 +1,8 @@
-"""The same training in PyTorch, in float64: losses of every step. For nets of the operations below, without dropout, in the file's order of samples.
+"""The same training in PyTorch, in float64: losses of every step. For nets of the operations below, without dropout,
+in the file's order of samples.
 
-KERAS and ONNX map an operation to a function (options, inputs, parameters) of tensors with their batch; parameters are a dict by the names of keras.parameters and of
+KERAS and ONNX map an operation to a function (options, inputs, parameters) of tensors with their batch; parameters
+are a dict by the names of keras.parameters and of
 onnx.Builder.param. They are written from the definitions of Keras and ONNX, not from the importer.
 """
 import math
@@ -19,17 +21,38 @@ TOLERANCE = 1e-4
 KERAS, ONNX = {}, {}
 
 
-# ----------------------------------------------------------------------------------------------------------- activations
+# ---------------------------------------------------------------------------------------------------------- activations
 def hard_sigmoid(x, a, b):
     return (a * x + b).clamp(0, 1)
 
 
 FUNCTIONS = {
-    "linear": lambda x: x, "relu": F.relu, "relu6": F.relu6, "leaky_relu": lambda x: F.leaky_relu(x, 0.2), "elu": F.elu, "celu": F.celu, "selu": F.selu,
-    "gelu": F.gelu, "sigmoid": torch.sigmoid, "swish": F.silu, "silu": F.silu, "hard_swish": F.hardswish, "hard_silu": F.hardswish, "tanh": torch.tanh,
-    "softplus": F.softplus, "softsign": F.softsign, "exponential": torch.exp, "mish": F.mish, "softmax": lambda x: x.softmax(-1), "log_softmax": lambda x: x.log_softmax(-1),
-    "log_sigmoid": F.logsigmoid, "hard_tanh": F.hardtanh, "tanh_shrink": F.tanhshrink, "soft_shrink": lambda x: F.softshrink(x, 0.5),
-    "hard_shrink": lambda x: F.hardshrink(x, 0.5), "squareplus": lambda x: (x + (x * x + 4).sqrt()) / 2,
+    "linear": lambda x: x,
+    "relu": F.relu,
+    "relu6": F.relu6,
+    "leaky_relu": lambda x: F.leaky_relu(x, 0.2),
+    "elu": F.elu,
+    "celu": F.celu,
+    "selu": F.selu,
+    "gelu": F.gelu,
+    "sigmoid": torch.sigmoid,
+    "swish": F.silu,
+    "silu": F.silu,
+    "hard_swish": F.hardswish,
+    "hard_silu": F.hardswish,
+    "tanh": torch.tanh,
+    "softplus": F.softplus,
+    "softsign": F.softsign,
+    "exponential": torch.exp,
+    "mish": F.mish,
+    "softmax": lambda x: x.softmax(-1),
+    "log_softmax": lambda x: x.log_softmax(-1),
+    "log_sigmoid": F.logsigmoid,
+    "hard_tanh": F.hardtanh,
+    "tanh_shrink": F.tanhshrink,
+    "soft_shrink": lambda x: F.softshrink(x, 0.5),
+    "hard_shrink": lambda x: F.hardshrink(x, 0.5),
+    "squareplus": lambda x: (x + (x * x + 4).sqrt()) / 2,
 }
 # hard_sigmoid is not among them: Keras 2 and 3 differ
 
@@ -38,7 +61,7 @@ def activate(o, x):
     return FUNCTIONS[o["activation"]](x) if o.get("activation") else x
 
 
-# ---------------------------------------------------------------------------------------------------------------- images
+# --------------------------------------------------------------------------------------------------------------- images
 def first(x):
     return x.movedim(-1, 1)
 
@@ -147,6 +170,7 @@ def k_pool(kind):
         if kind == "Max":
             return back(o, MAX[space](bordered(x, pairs, -math.inf), o["pool_size"], stride))
         return back(o, average(x, o["pool_size"], stride, pairs, ones, False))
+
     return pool
 
 
@@ -156,6 +180,7 @@ def k_global(kind):
         axes = tuple(range(2, x.dim()))
         y = x.amax(axes, keepdim=True) if kind == "Max" else x.mean(axes, keepdim=True)
         return back(o, y) if o.get("keepdims") else y.flatten(1)
+
     return pool
 
 
@@ -192,7 +217,7 @@ def k_batch_norm(o, ins, p):
 
 def k_layer_norm(o, ins, p):
     x = ins[0]
-    shape = x.shape[-1:] if o["axis"] == -1 else x.shape[o["axis"][0]:]
+    shape = x.shape[-1:] if o["axis"] == -1 else x.shape[o["axis"][0] :]
     return F.layer_norm(x, shape, p.get("gamma"), p.get("beta"), o["epsilon"])
 
 
@@ -204,7 +229,9 @@ def k_group_norm(o, ins, p):
 
 def k_attention(o, ins, p):
     query, value, key = ins[0], ins[1], ins[2] if len(ins) == 3 else ins[1]
-    project = lambda x, name: torch.einsum("btd,dhk->bhtk", x, p[name + "_dense/kernel"]) + (p[name + "_dense/bias"].unsqueeze(1) if name + "_dense/bias" in p else 0)  # noqa: E731
+    project = lambda x, name: torch.einsum("btd,dhk->bhtk", x, p[name + "_dense/kernel"]) + (
+        p[name + "_dense/bias"].unsqueeze(1) if name + "_dense/bias" in p else 0
+    )  # noqa: E731
     q, k, v = project(query, "query"), project(key, "key"), project(value, "value")
     weights = (q @ k.transpose(-1, -2) / math.sqrt(o["key_dim"])).softmax(-1)
     return torch.einsum("bhtk,hkd->btd", weights @ v, p["output_dense/kernel"]) + p.get("output_dense/bias", 0)
@@ -220,22 +247,41 @@ def k_prelu(o, ins, p):
     return ins[0].clamp(min=0) + p["alpha"] * ins[0].clamp(max=0)
 
 
-KERAS.update({
-    "Dense": dense, "Flatten": lambda o, i, p: (last(i[0]) if o.get("data_format") == "channels_first" and i[0].dim() > 2 else i[0]).flatten(1),
-    "Reshape": lambda o, i, p: i[0].reshape(i[0].shape[0], *o["target_shape"]), "Permute": lambda o, i, p: i[0].permute(0, *o["dims"]),
-    "RepeatVector": lambda o, i, p: i[0].unsqueeze(1).repeat(1, o["n"], 1), "Embedding": lambda o, i, p: p["embeddings"][i[0]],
-    "Activation": lambda o, i, p: activate(o, i[0]), "ReLU": k_relu, "LeakyReLU": lambda o, i, p: F.leaky_relu(i[0], o["negative_slope"]), "PReLU": k_prelu,
-    "ELU": lambda o, i, p: F.elu(i[0], o["alpha"]), "ThresholdedReLU": lambda o, i, p: F.threshold(i[0], o["theta"], 0), "Softmax": lambda o, i, p: i[0].softmax(o["axis"]),
-    "BatchNormalization": k_batch_norm, "LayerNormalization": k_layer_norm, "GroupNormalization": k_group_norm, "MultiHeadAttention": k_attention,
-    "Add": lambda o, i, p: sum(i), "Subtract": lambda o, i, p: i[0] - i[1], "Multiply": lambda o, i, p: math.prod(i), "Average": lambda o, i, p: sum(i) / len(i),
-    "Maximum": lambda o, i, p: torch.stack(i).amax(0) if len(i) > 2 else torch.maximum(*i), "Minimum": lambda o, i, p: torch.stack(i).amin(0) if len(i) > 2 else torch.minimum(*i),
-    "Concatenate": lambda o, i, p: torch.cat(i, o["axis"]),
-    "Rescaling": lambda o, i, p: i[0] * torch.tensor(o["scale"], dtype=i[0].dtype) + o["offset"],
-    "UnitNormalization": lambda o, i, p: i[0] / (i[0] * i[0]).sum(o["axis"], keepdim=True).clamp(min=1e-12).sqrt(),
-})
+KERAS.update(
+    {
+        "Dense": dense,
+        "Flatten": lambda o, i, p: (
+            last(i[0]) if o.get("data_format") == "channels_first" and i[0].dim() > 2 else i[0]
+        ).flatten(1),
+        "Reshape": lambda o, i, p: i[0].reshape(i[0].shape[0], *o["target_shape"]),
+        "Permute": lambda o, i, p: i[0].permute(0, *o["dims"]),
+        "RepeatVector": lambda o, i, p: i[0].unsqueeze(1).repeat(1, o["n"], 1),
+        "Embedding": lambda o, i, p: p["embeddings"][i[0]],
+        "Activation": lambda o, i, p: activate(o, i[0]),
+        "ReLU": k_relu,
+        "LeakyReLU": lambda o, i, p: F.leaky_relu(i[0], o["negative_slope"]),
+        "PReLU": k_prelu,
+        "ELU": lambda o, i, p: F.elu(i[0], o["alpha"]),
+        "ThresholdedReLU": lambda o, i, p: F.threshold(i[0], o["theta"], 0),
+        "Softmax": lambda o, i, p: i[0].softmax(o["axis"]),
+        "BatchNormalization": k_batch_norm,
+        "LayerNormalization": k_layer_norm,
+        "GroupNormalization": k_group_norm,
+        "MultiHeadAttention": k_attention,
+        "Add": lambda o, i, p: sum(i),
+        "Subtract": lambda o, i, p: i[0] - i[1],
+        "Multiply": lambda o, i, p: math.prod(i),
+        "Average": lambda o, i, p: sum(i) / len(i),
+        "Maximum": lambda o, i, p: torch.stack(i).amax(0) if len(i) > 2 else torch.maximum(*i),
+        "Minimum": lambda o, i, p: torch.stack(i).amin(0) if len(i) > 2 else torch.minimum(*i),
+        "Concatenate": lambda o, i, p: torch.cat(i, o["axis"]),
+        "Rescaling": lambda o, i, p: i[0] * torch.tensor(o["scale"], dtype=i[0].dtype) + o["offset"],
+        "UnitNormalization": lambda o, i, p: i[0] / (i[0] * i[0]).sum(o["axis"], keepdim=True).clamp(min=1e-12).sqrt(),
+    }
+)
 
 
-# ------------------------------------------------------------------------------------------------------------------ ONNX
+# ----------------------------------------------------------------------------------------------------------------- ONNX
 def onnx_pairs(o, x):
     space = len(o["kernel_shape"])
     stride, dilation = o.get("strides", [1] * space), o.get("dilations", [1] * space)
@@ -270,6 +316,7 @@ def o_pool(kind):
         if kind == "MaxPool":
             return MAX[len(pairs)](bordered(ins[0], pairs, -math.inf), o["kernel_shape"], stride, 0, dilation)
         return average(ins[0], o["kernel_shape"], stride, pairs, dilation, o.get("count_include_pad", 0))
+
     return pool
 
 
@@ -279,7 +326,9 @@ def o_batch_norm(o, ins, p):
 
 def o_layer_norm(o, ins, p):
     x = ins[0]
-    return F.layer_norm(x, x.shape[-1:] if o["axis"] == -1 else x.shape[o["axis"]:], p["scale"], p["shift"], o["epsilon"])
+    return F.layer_norm(
+        x, x.shape[-1:] if o["axis"] == -1 else x.shape[o["axis"] :], p["scale"], p["shift"], o["epsilon"]
+    )
 
 
 def o_gemm(o, ins, p):
@@ -326,11 +375,12 @@ def o_reduce(f, before=None, scaled=False):
         axes = tuple(o["_axes"])
         y = f(x, axes, bool(o["keepdims"]))
         return y / keras.product([x.shape[a] for a in axes]) if scaled else y
+
     return reduce
 
 
 def gate(m, h, k):
-    return m[:, k * h:(k + 1) * h]
+    return m[:, k * h : (k + 1) * h]
 
 
 def o_rnn(kind):
@@ -358,12 +408,15 @@ def o_rnn(kind):
                     if o["_late"]:
                         new = torch.tanh(gate(a, h, 2) + reset * gate(b, h, 2))
                     else:
-                        new = torch.tanh(gate(a, h, 2) + (reset * state) @ p["r"][d][2 * h:].t() + (rb[2 * h:] if "b" in p else 0))
+                        new = torch.tanh(
+                            gate(a, h, 2) + (reset * state) @ p["r"][d][2 * h :].t() + (rb[2 * h :] if "b" in p else 0)
+                        )
                     state = (1 - z) * new + z * state
                 made[t] = state
             outs.append(torch.stack(made, 1))
             ends.append(state)
         return torch.stack(ends, 1) if o["_last"] else torch.stack(outs, 2)
+
     return layer
 
 
@@ -371,39 +424,105 @@ def one(f):
     return lambda o, ins, p: f(ins[0])
 
 
-ONNX.update({
-    "Conv": o_conv, "ConvTranspose": o_transpose, "MaxPool": o_pool("MaxPool"), "AveragePool": o_pool("AveragePool"), "BatchNormalization": o_batch_norm,
-    "GlobalAveragePool": one(lambda x: x.mean(tuple(range(2, x.dim())), keepdim=True)), "GlobalMaxPool": one(lambda x: x.amax(tuple(range(2, x.dim())), keepdim=True)),
-    "InstanceNormalization": lambda o, i, p: F.group_norm(i[0], i[0].shape[1], p["scale"], p["shift"], o["epsilon"]), "LayerNormalization": o_layer_norm,
-    "GroupNormalization": lambda o, i, p: F.group_norm(i[0], o["num_groups"], p["scale"].repeat_interleave(i[0].shape[1] // o["num_groups"]),
-                                                       p["shift"].repeat_interleave(i[0].shape[1] // o["num_groups"]), o["epsilon"]),
-    "LRN": lambda o, i, p: F.local_response_norm(i[0], o["size"], o["alpha"], o["beta"], o["bias"]),
-    "Gemm": o_gemm, "MatMul": o_matmul, "Einsum": o_einsum, "Softmax": lambda o, i, p: i[0].softmax(o["axis"]), "LogSoftmax": lambda o, i, p: i[0].log_softmax(o["axis"]),
-    "Relu": one(F.relu), "Elu": lambda o, i, p: F.elu(i[0], o["alpha"]), "Selu": one(F.selu), "Celu": lambda o, i, p: F.celu(i[0], o["alpha"]),
-    "LeakyRelu": lambda o, i, p: F.leaky_relu(i[0], o["alpha"]), "HardSigmoid": lambda o, i, p: hard_sigmoid(i[0], o["alpha"], o["beta"]), "HardSwish": one(F.hardswish),
-    "Sigmoid": one(torch.sigmoid), "Softplus": one(F.softplus), "Softsign": one(F.softsign), "Tanh": one(torch.tanh), "Mish": one(F.mish), "Identity": one(lambda x: x),
-    "Gelu": lambda o, i, p: F.gelu(i[0], approximate=o.get("approximate", "none")), "ThresholdedRelu": lambda o, i, p: F.threshold(i[0], o["alpha"], 0),
-    "Shrink": lambda o, i, p: shrunk(i[0], o["bias"]), "Clip": lambda o, i, p: i[0].clamp(o["_min"], o["_max"]), "Abs": one(torch.abs), "Neg": one(torch.neg), "Sin": one(torch.sin),
-    "Cos": one(torch.cos), "Erf": one(torch.erf), "Atan": one(torch.atan), "Asinh": one(torch.asinh), "Exp": one(lambda x: (torch.tanh(x) * 1.5).exp()),
-    "Log": one(lambda x: positive(x).log()), "Reciprocal": one(lambda x: 1 / positive(x)), "Cast": one(lambda x: x), "CastLike": one(lambda x: x), "Shape": one(lambda x: x),
-    "PRelu": lambda o, i, p: torch.where(i[0] >= 0, i[0], p["slope"] * i[0]), "Add": lambda o, i, p: i[0] + i[1], "Sub": lambda o, i, p: i[0] - i[1],
-    "Mul": lambda o, i, p: i[0] * i[1], "Div": lambda o, i, p: i[0] / positive(i[1]), "Sum": lambda o, i, p: sum(i), "Mean": lambda o, i, p: sum(i) / len(i),
-    "Concat": lambda o, i, p: torch.cat(i, o["axis"]), "Split": lambda o, i, p: i[0].split(o["_sizes"], o["axis"])[o["_take"]], "Slice": o_slice, "Pad": o_pad,
-    "Reshape": lambda o, i, p: i[0].reshape(i[0].shape[0], *o["_to"]), "Flatten": one(lambda x: x.flatten(1)), "Squeeze": lambda o, i, p: i[0].squeeze(o["_axis"]),
-    "Unsqueeze": lambda o, i, p: i[0].unsqueeze(o["_axis"]), "Transpose": lambda o, i, p: i[0].permute(o["perm"]),
-    "Tile": lambda o, i, p: torch.cat([i[0]] * o["_times"], o["_axis"]), "Expand": lambda o, i, p: torch.cat([i[0]] * o["_times"], o["_axis"]),
-    "SpaceToDepth": None, "ReduceSum": o_reduce(lambda x, a, k: x.sum(a, keepdim=k), scaled=True), "ReduceMean": o_reduce(lambda x, a, k: x.mean(a, keepdim=k)),
-    "ReduceMax": o_reduce(lambda x, a, k: x.amax(a, keepdim=k)), "ReduceMin": o_reduce(lambda x, a, k: x.amin(a, keepdim=k)),
-    "ReduceL1": o_reduce(lambda x, a, k: x.abs().sum(a, keepdim=k), scaled=True), "ReduceL2": o_reduce(lambda x, a, k: (x * x).sum(a, keepdim=k).sqrt(), positive),
-    "ReduceLogSumExp": o_reduce(lambda x, a, k: x.logsumexp(a, keepdim=k)), "ReduceLogSum": o_reduce(lambda x, a, k: x.sum(a, keepdim=k).log(), positive),
-    "ReduceSumSquare": o_reduce(lambda x, a, k: (x * x).sum(a, keepdim=k), scaled=True), "RNN": o_rnn("RNN"), "GRU": o_rnn("GRU"), "LSTM": o_rnn("LSTM"),
-    "Gather": lambda o, i, p: p["table"][i[0]] if "rows" in o else i[0].index_select(o["axis"], torch.tensor(o["_rows"])),
-    "OneHot": lambda o, i, p: p["table"][i[0]], "GatherND": lambda o, i, p: p["table"][i[0]], "Trilu": lambda o, i, p: i[0].triu() if o["upper"] else i[0].tril(),
-})
+ONNX.update(
+    {
+        "Conv": o_conv,
+        "ConvTranspose": o_transpose,
+        "MaxPool": o_pool("MaxPool"),
+        "AveragePool": o_pool("AveragePool"),
+        "BatchNormalization": o_batch_norm,
+        "GlobalAveragePool": one(lambda x: x.mean(tuple(range(2, x.dim())), keepdim=True)),
+        "GlobalMaxPool": one(lambda x: x.amax(tuple(range(2, x.dim())), keepdim=True)),
+        "InstanceNormalization": lambda o, i, p: F.group_norm(
+            i[0], i[0].shape[1], p["scale"], p["shift"], o["epsilon"]
+        ),
+        "LayerNormalization": o_layer_norm,
+        "GroupNormalization": lambda o, i, p: F.group_norm(
+            i[0],
+            o["num_groups"],
+            p["scale"].repeat_interleave(i[0].shape[1] // o["num_groups"]),
+            p["shift"].repeat_interleave(i[0].shape[1] // o["num_groups"]),
+            o["epsilon"],
+        ),
+        "LRN": lambda o, i, p: F.local_response_norm(i[0], o["size"], o["alpha"], o["beta"], o["bias"]),
+        "Gemm": o_gemm,
+        "MatMul": o_matmul,
+        "Einsum": o_einsum,
+        "Softmax": lambda o, i, p: i[0].softmax(o["axis"]),
+        "LogSoftmax": lambda o, i, p: i[0].log_softmax(o["axis"]),
+        "Relu": one(F.relu),
+        "Elu": lambda o, i, p: F.elu(i[0], o["alpha"]),
+        "Selu": one(F.selu),
+        "Celu": lambda o, i, p: F.celu(i[0], o["alpha"]),
+        "LeakyRelu": lambda o, i, p: F.leaky_relu(i[0], o["alpha"]),
+        "HardSigmoid": lambda o, i, p: hard_sigmoid(i[0], o["alpha"], o["beta"]),
+        "HardSwish": one(F.hardswish),
+        "Sigmoid": one(torch.sigmoid),
+        "Softplus": one(F.softplus),
+        "Softsign": one(F.softsign),
+        "Tanh": one(torch.tanh),
+        "Mish": one(F.mish),
+        "Identity": one(lambda x: x),
+        "Gelu": lambda o, i, p: F.gelu(i[0], approximate=o.get("approximate", "none")),
+        "ThresholdedRelu": lambda o, i, p: F.threshold(i[0], o["alpha"], 0),
+        "Shrink": lambda o, i, p: shrunk(i[0], o["bias"]),
+        "Clip": lambda o, i, p: i[0].clamp(o["_min"], o["_max"]),
+        "Abs": one(torch.abs),
+        "Neg": one(torch.neg),
+        "Sin": one(torch.sin),
+        "Cos": one(torch.cos),
+        "Erf": one(torch.erf),
+        "Atan": one(torch.atan),
+        "Asinh": one(torch.asinh),
+        "Exp": one(lambda x: (torch.tanh(x) * 1.5).exp()),
+        "Log": one(lambda x: positive(x).log()),
+        "Reciprocal": one(lambda x: 1 / positive(x)),
+        "Cast": one(lambda x: x),
+        "CastLike": one(lambda x: x),
+        "Shape": one(lambda x: x),
+        "PRelu": lambda o, i, p: torch.where(i[0] >= 0, i[0], p["slope"] * i[0]),
+        "Add": lambda o, i, p: i[0] + i[1],
+        "Sub": lambda o, i, p: i[0] - i[1],
+        "Mul": lambda o, i, p: i[0] * i[1],
+        "Div": lambda o, i, p: i[0] / positive(i[1]),
+        "Sum": lambda o, i, p: sum(i),
+        "Mean": lambda o, i, p: sum(i) / len(i),
+        "Concat": lambda o, i, p: torch.cat(i, o["axis"]),
+        "Split": lambda o, i, p: i[0].split(o["_sizes"], o["axis"])[o["_take"]],
+        "Slice": o_slice,
+        "Pad": o_pad,
+        "Reshape": lambda o, i, p: i[0].reshape(i[0].shape[0], *o["_to"]),
+        "Flatten": one(lambda x: x.flatten(1)),
+        "Squeeze": lambda o, i, p: i[0].squeeze(o["_axis"]),
+        "Unsqueeze": lambda o, i, p: i[0].unsqueeze(o["_axis"]),
+        "Transpose": lambda o, i, p: i[0].permute(o["perm"]),
+        "Tile": lambda o, i, p: torch.cat([i[0]] * o["_times"], o["_axis"]),
+        "Expand": lambda o, i, p: torch.cat([i[0]] * o["_times"], o["_axis"]),
+        "SpaceToDepth": None,
+        "ReduceSum": o_reduce(lambda x, a, k: x.sum(a, keepdim=k), scaled=True),
+        "ReduceMean": o_reduce(lambda x, a, k: x.mean(a, keepdim=k)),
+        "ReduceMax": o_reduce(lambda x, a, k: x.amax(a, keepdim=k)),
+        "ReduceMin": o_reduce(lambda x, a, k: x.amin(a, keepdim=k)),
+        "ReduceL1": o_reduce(lambda x, a, k: x.abs().sum(a, keepdim=k), scaled=True),
+        "ReduceL2": o_reduce(lambda x, a, k: (x * x).sum(a, keepdim=k).sqrt(), positive),
+        "ReduceLogSumExp": o_reduce(lambda x, a, k: x.logsumexp(a, keepdim=k)),
+        "ReduceLogSum": o_reduce(lambda x, a, k: x.sum(a, keepdim=k).log(), positive),
+        "ReduceSumSquare": o_reduce(lambda x, a, k: (x * x).sum(a, keepdim=k), scaled=True),
+        "RNN": o_rnn("RNN"),
+        "GRU": o_rnn("GRU"),
+        "LSTM": o_rnn("LSTM"),
+        "Gather": lambda o, i, p: p["table"][i[0]]
+        if "rows" in o
+        else i[0].index_select(o["axis"], torch.tensor(o["_rows"])),
+        "OneHot": lambda o, i, p: p["table"][i[0]],
+        "GatherND": lambda o, i, p: p["table"][i[0]],
+        "Trilu": lambda o, i, p: i[0].triu() if o["upper"] else i[0].tril(),
+    }
+)
 del ONNX["SpaceToDepth"]
 
 
-# -------------------------------------------------------------------------------------------------------------- training
+# ------------------------------------------------------------------------------------------------------------- training
 def parameters(net, shapes, folder):
     """{name: float64 array}, as the file has them."""
     if net["dialect"] == "keras":
@@ -413,7 +532,7 @@ def parameters(net, shapes, folder):
 
 def own(net, node, values):
     prefix = (node.get("share") or node["name"]) + ("." if net["dialect"] == "onnx" else "/")
-    return {k[len(prefix):]: v for k, v in values.items() if k.startswith(prefix)}
+    return {k[len(prefix) :]: v for k, v in values.items() if k.startswith(prefix)}
 
 
 def forward(net, table, values, inputs):
@@ -441,11 +560,21 @@ def optimizer_of(name, trained, rate):
     o = dict((k, float(v)) for k, v in (item.split("=") for item in rest.split(",") if item))
     decay = o.get("decay", 0.0)
     if kind in ("sgd", "momentum", "nesterov"):
-        return torch.optim.SGD(trained, rate, 0 if kind == "sgd" else o.get("momentum", 0.9), weight_decay=decay, nesterov=kind == "nesterov")
+        return torch.optim.SGD(
+            trained,
+            rate,
+            0 if kind == "sgd" else o.get("momentum", 0.9),
+            weight_decay=decay,
+            nesterov=kind == "nesterov",
+        )
     if kind == "rmsprop":
         return torch.optim.RMSprop(trained, rate, o.get("rho", 0.9), o.get("eps", 1e-8), decay)
     betas, eps = (o.get("beta1", 0.9), o.get("beta2", 0.999)), o.get("eps", 1e-8)
-    return torch.optim.AdamW(trained, rate, betas, eps, o.get("decay", 0.01)) if kind == "adamw" else torch.optim.Adam(trained, rate, betas, eps, decay)
+    return (
+        torch.optim.AdamW(trained, rate, betas, eps, o.get("decay", 0.01))
+        if kind == "adamw"
+        else torch.optim.Adam(trained, rate, betas, eps, decay)
+    )
 
 
 def rate_at(t, step, steps):
@@ -464,8 +593,14 @@ def rate_at(t, step, steps):
 def losses(net, shapes, folder, steps):
     """@raise NotImplementedError, KeyError: not for this net"""
     table, t = KERAS if net["dialect"] == "keras" else ONNX, net["train"]
-    values = {k: torch.tensor(v, dtype=torch.float64, requires_grad=not k.endswith(("/moving_mean", "/moving_variance", ".mean", ".variance")))
-              for k, v in parameters(net, shapes, folder).items()}
+    values = {
+        k: torch.tensor(
+            v,
+            dtype=torch.float64,
+            requires_grad=not k.endswith(("/moving_mean", "/moving_variance", ".mean", ".variance")),
+        )
+        for k, v in parameters(net, shapes, folder).items()
+    }
     trained = [v for v in values.values() if v.requires_grad]
     optimizer = optimizer_of(t["optimizer"], trained, t["lr"])
     data = {i["name"]: torch.from_numpy(np.load(os.path.join(folder, i["name"] + ".npy"))) for i in net["inputs"]}
@@ -501,4 +636,7 @@ def compare(judge, whole):
     far = np.abs(want - got)
     if (~(far <= TOLERANCE * np.abs(want) + 1e-6)).any() and not judge.shaky("losses", far):
         import run
-        judge.fail("torch", "losses are not PyTorch's: %s, expected %s" % (got.tolist(), want.tolist()), run.shell(whole.argv))
+
+        judge.fail(
+            "torch", "losses are not PyTorch's: %s, expected %s" % (got.tolist(), want.tolist()), run.shell(whole.argv)
+        )

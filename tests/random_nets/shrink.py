@@ -1,4 +1,5 @@
-"""Makes a failing net smaller: greedily, any change that leaves the failure there. A change that makes the net ill-formed, or the failure another one, is not taken."""
+"""Makes a failing net smaller: greedily, any change that leaves the failure there. A change that makes the net
+ill-formed, or the failure another one, is not taken."""
 import copy
 import time
 
@@ -31,17 +32,22 @@ def fewer_nodes(net):
             if i is not j and i["shape"] == j["shape"] and i["rows"] == j["rows"]:
                 yield replaced(net, i["name"], j["name"])
     for k in range(1, len(net["outputs"])):
-        yield dict(net, outputs=net["outputs"][:k] + net["outputs"][k + 1:])
+        yield dict(net, outputs=net["outputs"][:k] + net["outputs"][k + 1 :])
     for n in net["nodes"]:
         if len(n["in"]) > 1:
             for k in range(len(n["in"])):
-                yield changed_node(net, n, **{"in": n["in"][:k] + n["in"][k + 1:]})
+                yield changed_node(net, n, **{"in": n["in"][:k] + n["in"][k + 1 :]})
         if n.get("share"):
             yield changed_node(net, n, share=None)
 
 
 def changed_node(net, node, **changes):
-    return dict(net, nodes=[{k: v for k, v in dict(n, **changes).items() if v is not None} if n is node else n for n in net["nodes"]])
+    return dict(
+        net,
+        nodes=[
+            {k: v for k, v in dict(n, **changes).items() if v is not None} if n is node else n for n in net["nodes"]
+        ],
+    )
 
 
 def simpler_training(net):
@@ -54,8 +60,18 @@ def simpler_training(net):
         return
     if t["loss"] != "mse":
         yield with_train(net, loss="mse")
-    for key, v in (("validate", 0), ("validate", 1), ("checkpoint", False), ("spill", "no"), ("threads", 1), ("shuffle", False), ("schedule", None), ("optimizer", "sgd"),
-                   ("optimizer", t["optimizer"].split(":")[0]), ("weights_to", ".safetensors")):
+    for key, v in (
+        ("validate", 0),
+        ("validate", 1),
+        ("checkpoint", False),
+        ("spill", "no"),
+        ("threads", 1),
+        ("shuffle", False),
+        ("schedule", None),
+        ("optimizer", "sgd"),
+        ("optimizer", t["optimizer"].split(":")[0]),
+        ("weights_to", ".safetensors"),
+    ):
         if t.get(key) != v:
             yield with_train(net, **{key: v})
     if "epochs" in t:
@@ -79,8 +95,8 @@ def smaller_numbers(net):
         for d, n in enumerate(i["shape"]):
             for m in {n // 2, n - n // 4, n - 1}:
                 if 0 < m < n:
-                    shape = i["shape"][:d] + [m] + i["shape"][d + 1:]
-                    yield dict(net, inputs=net["inputs"][:k] + [dict(i, shape=shape)] + net["inputs"][k + 1:])
+                    shape = i["shape"][:d] + [m] + i["shape"][d + 1 :]
+                    yield dict(net, inputs=net["inputs"][:k] + [dict(i, shape=shape)] + net["inputs"][k + 1 :])
     for n in net["nodes"]:
         for key, v in n["attr"].items():
             yield changed_node(net, n, attr={a: b for a, b in n["attr"].items() if a != key})

@@ -1,10 +1,15 @@
-"""A plimsoll that goes wrong: for the test of the tests. PLIMSOLL_SPOILT is the real one, PLIMSOLL_SPOIL says what is done to what it gives.
+"""A plimsoll that goes wrong: for the test of the tests. PLIMSOLL_SPOILT is the real one, PLIMSOLL_SPOIL says what is
+done to what it gives.
 
-    losses, validation, weights, outputs    numbers are changed in small budgets      peak       more memory is said to have been used
-    floor                                   the printed floor is refused              refused    so is a budget above it
-    floors                                  plan prints another floor                 verifier   a plan is rejected
-    resume                                  a resumed training ends elsewhere         litter     a file is left behind
-    crash                                   it ends by a signal"""
+    losses, validation, weights, outputs    numbers are changed in small budgets
+    peak                                    more memory is said to have been used
+    floor, refused                          the printed floor is refused; so is a budget above it
+    floors                                  plan prints another floor
+    verifier                                a plan is rejected
+    resume                                  a resumed training ends elsewhere
+    litter                                  a file is left behind
+    crash                                   it ends by a signal
+"""
 import json
 import os
 import signal
@@ -23,6 +28,7 @@ facts = json.loads(out) if out.startswith("{") else {}
 
 def change_weights():
     import files
+
     path = argv[argv.index("-o") + 1]
     w = {k: v.copy() for k, v in files.read_safetensors(path).items()}
     key = sorted(w)[0]
@@ -40,6 +46,7 @@ if code == 0 and running:
     elif how == "outputs" and "infer" in argv:
         path = argv[argv.index("-o") + 1].split("=")[-1]
         import numpy as np
+
         y = np.load(path)
         y.reshape(-1)[-1] += 1 + abs(y).max()
         np.save(path, y)
