@@ -57,14 +57,16 @@ bench-pack: all ## static offset assignment on the packing cases
 bench-plan: all ## how long planning takes, and how good the order of random-wired cells is
 	@PLIMSOLL=$(abspath $(BUILD))/plimsoll bench/run.sh plan
 
-soak: all ## random programs for SECONDS; every array case at full size inside memory cgroups as large as the budget; every model at budgets from the smallest up
+soak: all ## random programs and random nets for SECONDS each; every array case at full size inside memory cgroups as large as the budget; every model at budgets from the smallest up
 	@PLIMSOLL=$(abspath $(BUILD))/plimsoll tests/random_programs.sh $(SECONDS)
+	@PLIMSOLL=$(abspath $(BUILD))/plimsoll tests/random_nets/soak.sh $(SECONDS)
 	@PLIMSOLL=$(abspath $(BUILD))/plimsoll tests/curves.sh
 	@PLIMSOLL=$(abspath $(BUILD))/plimsoll tests/durable.sh
 	@PLIMSOLL=$(abspath $(BUILD))/plimsoll tests/soak.sh
 
 soak-programs: all ## random programs of the array language against NumPy for SECONDS
 	@PLIMSOLL=$(abspath $(BUILD))/plimsoll tests/random_programs.sh $(SECONDS)
+	@PLIMSOLL=$(abspath $(BUILD))/plimsoll tests/random_nets/soak.sh $(SECONDS)
 
 asan: ## every test under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call configure,build-asan,-Dbuildtype=debugoptimized -Ddebug_level=3 -Db_sanitize=address$(comma)undefined -Db_lundef=false)
