@@ -139,6 +139,15 @@ static void refused_by_budget(plim_watch_report *r, const plim__refusal *l)
              pending, others);
 }
 
+/* ------------------------------------------------------------------------------------- the budget that would do */
+
+static void budget_fix(const plim__supervisor *s, plim_watch_report *r)
+{
+    texts t;
+    const uint64_t least = plim__budget_least(s->charge, r->asked);
+    plim__fix_add(r, 0, 0, "a budget of %s lets this request pass", size_text(&t, 0, plim__budget_promise(least)));
+}
+
 /* --------------------------------------------------------------------------------- the request alone is too big */
 
 static void rows_fix(plim_watch_report *r, const plim__upcast *u, uint64_t rest)
@@ -171,7 +180,6 @@ static bool request_upcast(plim__supervisor *s, plim_watch_report *r)
     plim__fix_add(r, free_of + plim__replay_peak(&s->timeline, NULL, narrow, 1), r->budget, "%s", u.instead);
     rows_fix(r, &u, rest);
     r->peak_as_is = before;
-    plim__fix_add(r, 0, 0, "a budget of %s lets this line run unchanged", size_text(&t, 3, before));
     return true;
 }
 
@@ -184,10 +192,11 @@ static void diagnose_too_big(plim__supervisor *s, plim_watch_report *r)
     else
         snprintf(r->verdict, sizeof r->verdict, "out of memory - one request of %s beside the %s that the program has is more than the budget",
                  size_text(&t, 0, r->asked), size_text(&t, 1, r->resident));
-    if (request_upcast(s, r)) return;
-    plim__why_add(r, "%s in one piece: %.0f%% of the budget", size_text(&t, 0, r->asked), 100.0 * (double)r->asked / (double)r->budget);
-    plim__fix_add(r, 0, 0, "make it in pieces, or keep it in a file (np.memmap)");
-    plim__fix_add(r, 0, 0, "a budget of %s lets this request pass", size_text(&t, 4, r->resident + r->pending + r->asked));
+    if (!request_upcast(s, r)) {
+        plim__why_add(r, "%s in one piece: %.0f%% of the budget", size_text(&t, 0, r->asked), 100.0 * (double)r->asked / (double)r->budget);
+        plim__fix_add(r, 0, 0, "make it in pieces, or keep it in a file (np.memmap)");
+    }
+    budget_fix(s, r);
 }
 
 /* -------------------------------------------------------------------------------------------- somebody holds it */
@@ -331,7 +340,7 @@ static void diagnose_holder(plim__supervisor *s, plim_watch_report *r, uint64_t 
                           row->name.name, row->name.name);
     }
     plim__fix_add(r, 0, 0, "a smaller batch, or pieces of it one after the other (the part of these lines that scales with it is not known)");
-    plim__fix_add(r, 0, 0, "a budget of %s lets this request pass", size_text(&t, 4, r->resident + r->pending + r->asked));
+    budget_fix(s, r);
 }
 
 void plim__diagnose_held(plim__supervisor *s, plim_watch_report *r, uint64_t limit)

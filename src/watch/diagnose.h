@@ -8,6 +8,8 @@
 void plim__diagnose_request(plim__supervisor *s, plim_watch_report *r, const plim__watched *w, const plim__refusal *limits);
 /** More is resident than the budget allows, by requests that are too small to refuse. */
 void plim__diagnose_over(plim__supervisor *s, plim_watch_report *r);
+/** A process none of whose requests can be refused. */
+void plim__diagnose_uncovered(plim_watch_report *r, const plim__watched *w);
 /** The end, by itself or by a signal (then `killed` says what is known of the kernel's part in it). */
 void plim__diagnose_end(plim__supervisor *s, plim_watch_report *r, const plim__killed *killed);
 
