@@ -3,6 +3,7 @@
  * here: r holds what there is. */
 #include "watch/diagnose.h"
 
+#include "watch/line_frame.h"
 #include "watch/stack_place.h"
 #include "watch/upcast.h"
 
@@ -141,11 +142,44 @@ static void refused_by_budget(plim_watch_report *r, const plim__refusal *l)
 
 /* ------------------------------------------------------------------------------------- the budget that would do */
 
-static void budget_fix(const plim__supervisor *s, plim_watch_report *r)
+/* Bytes that the line which asks holds already. */
+static uint64_t line_holds(const plim_watch_report *r)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < r->n_held; i++)
+        if (same_line(&r->held[i], &r->asking)) sum += r->held[i].bytes;
+    return sum;
+}
+
+/* The code object of the frame that a report shows first. */
+static uint64_t code_of(const plim__watched *w, const plim_watch_frame *f)
+{
+    const plim__rec_ask *ask = &w->slot->ask;
+    const plim__rec_site *site = &w->slot->site[ask->site < PLIM__REC_SITES ? ask->site : PLIM__REC_NO_SITE];
+    for (uint32_t i = 0; i < site->n_python && i < PLIM__REC_PYTHON; i++) {
+        if (site->python[i].code >= PLIM__REC_CODES || site->python[i].line != f->line) continue;
+        const plim__rec_code *code = &w->slot->code[site->python[i].code];
+        if (atomic_load(&code->ready) && !strncmp(code->file, f->file, sizeof f->file - 1)) return atomic_load(&code->address);
+    }
+    return 0;
+}
+
+/* A budget is promised for the line where all that it asks for is known, else for the request alone. Both numbers follow from the charge and the rule
+ * by which the request was refused. */
+static void budget_fix(const plim__supervisor *s, plim_watch_report *r, const plim__watched *w)
 {
     texts t;
-    const uint64_t least = plim__budget_least(s->charge, r->asked);
-    plim__fix_add(r, 0, 0, "a budget of %s lets this request pass", size_text(&t, 0, plim__budget_promise(least)));
+    plim__line_needs line;
+    const plim__rec_ask *ask = w ? &w->slot->ask : NULL;
+    const bool grows = ask && ask->old_bytes, python = r->asking.n_frames && r->asking.frame[0].line;
+    if (ask && !grows && python && s->charge >= r->asked &&
+        plim__line_frame_needs(&line, w->slot, ask->thread_state, code_of(w, &r->asking.frame[0]), r->asking.frame[0].source, r->asked, line_holds(r))) {
+        const uint64_t least = plim__budget_least(s->charge - r->asked + line.most, line.bytes);
+        plim__fix_add(r, 0, 0, "a budget of %s lets this line run unchanged", size_text(&t, 0, plim__budget_promise(least)));
+        return;
+    }
+    plim__fix_add(r, 0, 0, "a budget of at least %s: this request passes then; what is asked for after it is not known",
+                  size_text(&t, 0, plim__budget_promise(plim__budget_least(s->charge, r->asked))));
 }
 
 /* --------------------------------------------------------------------------------- the request alone is too big */
@@ -183,7 +217,7 @@ static bool request_upcast(plim__supervisor *s, plim_watch_report *r)
     return true;
 }
 
-static void diagnose_too_big(plim__supervisor *s, plim_watch_report *r)
+static void diagnose_too_big(plim__supervisor *s, plim_watch_report *r, const plim__watched *w)
 {
     texts t;
     r->cause = PLIM_WATCH_REQUEST;
@@ -196,7 +230,7 @@ static void diagnose_too_big(plim__supervisor *s, plim_watch_report *r)
         plim__why_add(r, "%s in one piece: %.0f%% of the budget", size_text(&t, 0, r->asked), 100.0 * (double)r->asked / (double)r->budget);
         plim__fix_add(r, 0, 0, "make it in pieces, or keep it in a file (np.memmap)");
     }
-    budget_fix(s, r);
+    budget_fix(s, r, w);
 }
 
 /* -------------------------------------------------------------------------------------------- somebody holds it */
@@ -316,7 +350,7 @@ static void holder_alone(plim__supervisor *s, plim_watch_report *r, uint64_t lim
     }
 }
 
-static void diagnose_holder(plim__supervisor *s, plim_watch_report *r, uint64_t limit)
+static void diagnose_holder(plim__supervisor *s, plim_watch_report *r, const plim__watched *w, uint64_t limit)
 {
     texts t;
     const plim_watch_site *top = r->n_held ? &r->held[0] : NULL;
@@ -340,16 +374,16 @@ static void diagnose_holder(plim__supervisor *s, plim_watch_report *r, uint64_t 
                           row->name.name, row->name.name);
     }
     plim__fix_add(r, 0, 0, "a smaller batch, or pieces of it one after the other (the part of these lines that scales with it is not known)");
-    budget_fix(s, r);
+    budget_fix(s, r, w);
 }
 
-void plim__diagnose_held(plim__supervisor *s, plim_watch_report *r, uint64_t limit)
+void plim__diagnose_held(plim__supervisor *s, plim_watch_report *r, const plim__watched *w, uint64_t limit)
 {
     const plim_watch_site *steady = row_steady(r);
     char names[8], first[8];
     r->peak_as_is = peak_if(s, r, NULL, false, 1, r->asked);
     if (!steady || steady_bytes(r) * 4 < r->resident)
-        diagnose_holder(s, r, limit);
+        diagnose_holder(s, r, w, limit);
     else if (graph_names(s, names, sizeof names, first, sizeof first))
         diagnose_graph(s, r, steady, limit);
     else
@@ -527,9 +561,9 @@ void plim__diagnose_request(plim__supervisor *s, plim_watch_report *r, const pli
     }
     refused_by_budget(r, l);
     if (r->asked > r->budget || (r->asked + rest_bytes(r) > r->budget && r->recorded < r->asked / 4))
-        diagnose_too_big(s, r);
+        diagnose_too_big(s, r, w);
     else if (is_fragmented(r, w))
         diagnose_fragmentation(s, r, w);
     else
-        plim__diagnose_held(s, r, r->budget);
+        plim__diagnose_held(s, r, w, r->budget);
 }

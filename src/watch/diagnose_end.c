@@ -136,7 +136,7 @@ static void diagnose_killed(plim__supervisor *s, plim_watch_report *r, const pli
     snprintf(r->refused, sizeof r->refused, "%s", killed->text);
     char verdict[sizeof r->verdict];
     memcpy(verdict, r->verdict, sizeof verdict);
-    plim__diagnose_held(s, r, killed->limit);
+    plim__diagnose_held(s, r, NULL, killed->limit);
     memcpy(r->verdict, verdict, sizeof verdict);
     r->cause = killed->cause;
     const uint64_t limit = killed->limit && killed->limit != PLIM_UNLIMITED ? killed->limit : s->killer.ram_free + r->resident;
@@ -157,7 +157,7 @@ void plim__diagnose_over(plim__supervisor *s, plim_watch_report *r)
 {
     char a[32], b[32];
     uint64_t uncovered = 0;
-    plim__diagnose_held(s, r, r->budget);
+    plim__diagnose_held(s, r, NULL, r->budget);
     for (uint32_t i = 0; i < s->n_processes; i++)
         if (!s->process[i].ended && s->process[i].uncovered[0]) uncovered += s->process[i].resident;
     snprintf(r->verdict, sizeof r->verdict, "over the budget: %s resident of %s", bytes_text(&a, r->resident), bytes_text(&b, r->budget));
