@@ -21,6 +21,12 @@ enum { YOUNG_MS = 1000 };
 
 /* ------------------------------------------------------------------------------------------- what may be taken unasked */
 
+/* The interpreter's arenas for small objects fill slowly: charged when touched, or the charge of a program would depend on how long it took to start. */
+static bool is_arena(const plim__watched *w, uint32_t site, uint64_t bytes)
+{
+    return w->slot->python_version && bytes <= MIB && site < PLIM__REC_SITES && w->slot->site[site].call == PLIM__REC_MMAP;
+}
+
 /* What was asked for in the last second and is still alive: a bound of what may yet become resident, from the tables alone. */
 static uint64_t young_at_most(const plim__supervisor *s)
 {
@@ -32,7 +38,7 @@ static uint64_t young_at_most(const plim__supervisor *s)
             const plim__rec_shard *shard = &w->slot->shard[k];
             const uint32_t n = atomic_load_explicit(&shard->count, memory_order_acquire);
             for (uint32_t b = 0; b < n && b < PLIM__REC_SHARD_BLOCKS; b++)
-                if (shard->block[b].ms + YOUNG_MS >= now) sum += shard->block[b].bytes;
+                if (shard->block[b].ms + YOUNG_MS >= now && !is_arena(w, shard->block[b].site, shard->block[b].bytes)) sum += shard->block[b].bytes;
         }
     }
     return sum;
@@ -50,7 +56,7 @@ static uint64_t young_bytes(plim__supervisor *s)
         const uint32_t n = plim__moment_blocks(s, w, &block);
         uint32_t young = 0;
         for (uint32_t k = 0; k < n; k++)
-            if (block[k].ms + YOUNG_MS >= now) block[young++] = block[k];
+            if (block[k].ms + YOUNG_MS >= now && !is_arena(w, block[k].site, block[k].bytes)) block[young++] = block[k];
         if (young && plim__resident_fill(w->pid, block, young, 0))
             for (uint32_t k = 0; k < young; k++) sum += block[k].bytes > block[k].resident ? block[k].bytes - block[k].resident : 0;
         plim__free(&s->alloc, block);

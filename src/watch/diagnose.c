@@ -174,7 +174,11 @@ static void budget_fix(const plim__supervisor *s, plim_watch_report *r, const pl
     const bool grows = ask && ask->old_bytes, python = r->asking.n_frames && r->asking.frame[0].line;
     if (ask && !grows && python && s->charge >= r->asked &&
         plim__line_frame_needs(&line, w->slot, ask->thread_state, code_of(w, &r->asking.frame[0]), r->asking.frame[0].source, r->asked, line_holds(r))) {
-        const uint64_t least = plim__budget_least(s->charge - r->asked + line.most, line.bytes);
+        uint64_t least = 0;
+        for (uint32_t i = 0; i < line.n; i++) {
+            const uint64_t need = plim__budget_least(s->charge - r->asked + line.request[i].more, line.request[i].bytes);
+            if (need > least) least = need;
+        }
         plim__fix_add(r, 0, 0, "a budget of %s lets this line run unchanged", size_text(&t, 0, plim__budget_promise(least)));
         return;
     }
@@ -367,6 +371,8 @@ static void diagnose_holder(plim__supervisor *s, plim_watch_report *r, const pli
         if (!same_line(&r->held[i], &r->asking)) others += r->held[i].resident;
     plim__why_add(r, "%s of the %s resident was made by other lines and is still alive; this request adds %s", size_text(&t, 0, others),
                   size_text(&t, 1, r->resident), size_text(&t, 2, r->asked));
+    if (r->resident_shared * 4 >= r->resident)
+        plim__why_add(r, "%s of it is shared memory (shm_open, memfd, System V), which is charged once it is touched", size_text(&t, 0, r->resident_shared));
     for (uint32_t i = 0; i < r->n_held && i < 2; i++) {
         const plim_watch_site *row = &r->held[i];
         if (row->name.name[0] && !same_line(row, &r->asking) && row->name.bytes >= r->resident / 10 && !is_used(&r->asking, row->name.name))

@@ -4,7 +4,7 @@
 
 #include "watch/line_needs.h"
 
-enum { PLIM__LINE_TEMPS = 64, PLIM__LINE_POOL = 64, PLIM__LINE_ARGS = 8, PLIM__LINE_WORDS = 8 };
+enum { PLIM__LINE_POOL = 64, PLIM__LINE_ARGS = 8, PLIM__LINE_WORDS = 8 };
 
 typedef plim__line_value plim__line_args_array[PLIM__LINE_ARGS];
 
@@ -19,7 +19,8 @@ typedef struct plim__line {
         uint64_t bytes;
         uint32_t references;
     } temp[PLIM__LINE_TEMPS];
-    uint64_t before[PLIM__LINE_TEMPS]; /* what was live before each was made */
+    uint64_t before[PLIM__LINE_TEMPS];       /* what was live before each was made, */
+    uint64_t large_before[PLIM__LINE_TEMPS]; /* and of that in blocks that are recorded */
     uint32_t n_temps;
     uint32_t blurred_after; /* temporaries: from then on the BLAS library has buffers of its own in use, of sizes that are not known. 0: none */
     plim__line_value pool[PLIM__LINE_POOL]; /* items of lists, and what methods are called of */

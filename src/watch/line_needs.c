@@ -28,6 +28,8 @@ uint32_t plim__line_take(plim__line *l, uint64_t bytes)
         return 0;
     }
     l->before[l->n_temps] = l->live;
+    for (uint32_t i = 0; i < l->n_temps; i++)
+        if (l->temp[i].references && l->temp[i].bytes >= LARGE) l->large_before[l->n_temps] += l->temp[i].bytes;
     l->temp[l->n_temps].bytes = bytes;
     l->temp[l->n_temps].references = 1;
     l->live += bytes;
@@ -465,8 +467,8 @@ static plim__line_value subscript(plim__line *l, plim__line_value a)
     if (!take(l, "]") || l->unknown) return plim__line_fail(l);
     if (a.kind == PLIM__LINE_LIST && n == 1 && !x[0].slice && x[0].value.kind == PLIM__LINE_INT) {
         const int64_t i = x[0].value.integer < 0 ? x[0].value.integer + (int64_t)a.count : x[0].value.integer;
-        if (a.owner || i < 0 || (uint64_t)i >= a.count || a.item + (uint64_t)i >= l->n_pool) return plim__line_fail(l);
-        return l->pool[a.item + (a.alike ? 0 : (uint32_t)i)];
+        const uint64_t at = a.item + (a.alike ? 0 : (uint64_t)i);
+        return a.owner || i < 0 || (uint64_t)i >= a.count || at >= l->n_pool ? plim__line_fail(l) : l->pool[at];
     }
     if (a.kind != PLIM__LINE_ARRAY) return plim__line_fail(l);
     const plim__line_value v = array_index(l, &a, x, n);
@@ -740,42 +742,50 @@ static const char *computed_part(const char *source)
     return part == source && !strncmp(source, "return ", 7) ? source + 7 : part;
 }
 
-/* The most that the line has from its k-th allocation on, beyond what it had before it. */
-static plim__line_needs needs_from(const plim__line *l, uint32_t k)
+/* The requests from the k-th on that are large enough to be seen. @return the largest of what the line has */
+static uint64_t needs_from(const plim__line *l, uint32_t k, plim__line_needs *out)
 {
-    plim__line_needs out = {0};
+    uint64_t most = 0;
+    out->n = 0;
     for (uint32_t i = k; i < l->n_temps; i++) {
-        const uint64_t then = l->before[i] + l->temp[i].bytes;
-        const uint64_t more = then > l->before[k] ? then - l->before[k] : 0;
-        if (l->temp[i].bytes < LARGE || more <= out.most) continue;
-        out = (plim__line_needs){.most = more, .bytes = l->temp[i].bytes};
+        const uint64_t then = l->before[i] + l->temp[i].bytes, more = then > l->before[k] ? then - l->before[k] : 0;
+        if (l->temp[i].bytes < LARGE) continue;
+        out->request[out->n].bytes = l->temp[i].bytes;
+        out->request[out->n++].more = more;
+        if (more > most) most = more;
     }
-    return out;
+    return most;
+}
+
+/* Which allocation the request is. Where several are as large, what the line holds by now tells; where that does not, they have to need the same. */
+static bool request_find(const plim__line *l, plim__line_needs *out, uint64_t asked, uint64_t held)
+{
+    enum { NEAR = 64 }; /* heads of objects differ by version */
+    plim__line_needs other;
+    uint64_t most = 0;
+    bool found = false, differ = false;
+    for (uint32_t k = 0; k < l->n_temps; k++) {
+        const uint64_t bytes = l->temp[k].bytes, off = bytes > asked ? bytes - asked : asked - bytes;
+        if (off > NEAR) continue;
+        if (held == l->large_before[k]) return needs_from(l, k, out) > 0;
+        const uint64_t here = needs_from(l, k, found ? &other : out);
+        differ |= found && here != most;
+        if (!found) most = here;
+        found = true;
+    }
+    return found && !differ;
 }
 
 bool plim__line_needs_find(plim__line_needs *out, const char *source, uint64_t asked, uint64_t held, const plim__line_names *names)
 {
-    enum { NEAR = 64 }; /* heads of objects differ by version */
     plim__line l = {.p = computed_part(source), .names = names, .asked = asked, .n_pool = 1}; /* item 0 is none */
+    out->n = 0;
     if (!l.p) return false;
     expression(&l);
-    blanks(&l);
     while (!l.unknown && take(&l, ",")) expression(&l); /* a tuple without brackets */
     blanks(&l);
     if (l.unknown || *l.p) return false;
     for (uint32_t k = l.blurred_after; l.blurred_after && k < l.n_temps; k++)
         if (l.temp[k].bytes >= LARGE) return false;
-    bool found = false;
-    for (uint32_t k = 0; k < l.n_temps; k++) {
-        const uint64_t bytes = l.temp[k].bytes, off = bytes > asked ? bytes - asked : asked - bytes;
-        if (off > NEAR) continue;
-        const plim__line_needs here = needs_from(&l, k);
-        /* Where several allocations are as large, what the line holds by now tells which of them it is. */
-        const bool exact = held == l.before[k];
-        if (!found || exact) *out = here;
-        if (exact) return true;
-        if (found && here.most != out->most) return false;
-        found = true;
-    }
-    return found;
+    return request_find(&l, out, asked, held);
 }

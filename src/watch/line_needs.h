@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { PLIM__LINE_DIMS = 8, PLIM__LINE_TEXT = 128 };
+enum { PLIM__LINE_DIMS = 8, PLIM__LINE_TEXT = 128, PLIM__LINE_TEMPS = 64 };
 
 typedef enum plim__line_kind {
     PLIM__LINE_NONE,
@@ -51,9 +51,13 @@ typedef struct plim__line_names {
     bool (*file_bytes)(void *ctx, const char *path, uint64_t *out);
 } plim__line_names;
 
+/** The requests of a line, from the one that was refused on. */
 typedef struct plim__line_needs {
-    uint64_t most;  /* the most that the line has at once, from the request on, beyond what was there before the request; the request in it */
-    uint64_t bytes; /* of the request at which it has that */
+    struct {
+        uint64_t bytes; /* of the request */
+        uint64_t more;  /* what the line has with it, beyond what it had before the one that was refused */
+    } request[PLIM__LINE_TEMPS];
+    uint32_t n;
 } plim__line_needs;
 
 /** @param source  the line, without indentation

@@ -106,6 +106,7 @@ bool plim__uncovered_why(const plim__supervisor *s, int pid, char *why, size_t s
             snprintf(why, size, "it runs in another root folder (chroot), in which our records cannot be found");
         return why[0] != 0;
     }
+    if (!m.readable && !other_user) return false; /* it is ending: nothing is mapped any more */
     snprintf(exe, sizeof exe, "/proc/%d/exe", pid);
     if (!plim__peer_preloadable(exe, reason, sizeof reason))
         snprintf(why, size, "%s", reason);
@@ -117,6 +118,7 @@ bool plim__uncovered_why(const plim__supervisor *s, int pid, char *why, size_t s
         snprintf(why, size, "it runs as another user (uid %u), who may not read our library", (unsigned)user);
     else if (m.readable)
         snprintf(why, size, "the loader did not load our library into it");
+    if (!plim__peer_resident(pid, NULL)) why[0] = 0; /* it has ended meanwhile, and what was read may be of its end */
     return why[0] != 0;
 }
 
