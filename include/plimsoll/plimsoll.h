@@ -730,7 +730,8 @@ typedef struct plim_watch_process {
 typedef enum plim_watch_event {
     PLIM_WATCH_REFUSED, /**< the budget refused a request (or would have: PLIM_WATCH_REPORT) */
     PLIM_WATCH_FAILED,  /**< the system refused one */
-    PLIM_WATCH_OVER,    /**< more is resident than the budget allows, by requests too small to refuse */
+    PLIM_WATCH_OVER,    /**< more is resident than the budget allows, by requests that cannot be refused */
+    PLIM_WATCH_UNCOVERED, /**< a process without the recording library: its memory is charged, its requests cannot be refused */
     PLIM_WATCH_KILLED,  /**< a signal ended the program */
     PLIM_WATCH_ENDED,   /**< it ended by itself */
 } plim_watch_event;
@@ -750,6 +751,7 @@ typedef enum plim_watch_cause {
     PLIM_WATCH_CGROUP,        /**< a control group's limit, enforced by a kill */
     PLIM_WATCH_HOST,          /**< the machine ran out of memory */
     PLIM_WATCH_SIGNAL,        /**< somebody else's signal: not memory */
+    PLIM_WATCH_AFTER_REFUSAL, /**< it crashed after a request had been refused, which it does not seem to have expected */
 } plim_watch_cause;
 
 /** Everything that is known at one moment. The texts are ready to print; the numbers are those in the texts. */
@@ -785,11 +787,13 @@ typedef struct plim_watch_report {
     uint64_t peak_as_is;     /**< what fix[].peak is compared with: the peak that the same replay gives without a remedy; 0: not computed */
 
     uint64_t live;           /**< recorded bytes, requested */
-    uint64_t resident, resident_file, resident_shared; /**< of all processes */
+    uint64_t resident;       /**< anonymous and shared memory of all processes, pages that they share counted once: what the budget is charged with */
+    uint64_t resident_file;  /**< pages of files, which are not charged */
+    uint64_t resident_shared; /**< shared memory, of `resident` */
     uint64_t recorded;       /**< recorded bytes that are resident */
     uint64_t kept;           /**< free memory that the allocator keeps */
     char coverage[400];      /**< what share of what is resident the recorded blocks explain, and what the rest is */
-    uint64_t peak;           /**< the most that was resident, by the kernel's count */
+    uint64_t peak;           /**< the most that `resident` ever was */
     char peak_at[240];       /**< the line that asked last before the peak */
 
     plim_watch_process process[PLIM_WATCH_PROCESSES];

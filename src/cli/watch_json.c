@@ -11,6 +11,7 @@ const char *plim__watch_event_name(plim_watch_event event)
     case PLIM_WATCH_REFUSED: return "refused";
     case PLIM_WATCH_FAILED: return "failed";
     case PLIM_WATCH_OVER: return "over";
+    case PLIM_WATCH_UNCOVERED: return "uncovered";
     case PLIM_WATCH_KILLED: return "killed";
     case PLIM_WATCH_ENDED: return "ended";
     }
@@ -34,6 +35,7 @@ const char *plim__watch_cause_name(plim_watch_cause cause)
     case PLIM_WATCH_CGROUP: return "cgroup";
     case PLIM_WATCH_HOST: return "host";
     case PLIM_WATCH_SIGNAL: return "signal";
+    case PLIM_WATCH_AFTER_REFUSAL: return "after_refusal";
     }
     return "unknown";
 }

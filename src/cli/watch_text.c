@@ -168,7 +168,7 @@ static void asked(page *p)
 static void refused(page *p)
 {
     static const char *const label[] = {[PLIM_WATCH_REFUSED] = "REFUSED", [PLIM_WATCH_FAILED] = "REFUSED", [PLIM_WATCH_OVER] = "OVER",
-                                        [PLIM_WATCH_KILLED] = "KILLED", [PLIM_WATCH_ENDED] = "ENDED"};
+                                        [PLIM_WATCH_UNCOVERED] = "UNSEEN", [PLIM_WATCH_KILLED] = "KILLED", [PLIM_WATCH_ENDED] = "ENDED"};
     const plim_watch_report *r = p->r;
     char text[TEXT_MAX] = "";
     if (r->event == PLIM_WATCH_KILLED && WIFSIGNALED(r->wait_status)) {
@@ -332,7 +332,8 @@ static const char *bound_name(const plim_watch_report *r)
 {
     switch (r->event) {
     case PLIM_WATCH_REFUSED:
-    case PLIM_WATCH_OVER: return "the budget";
+    case PLIM_WATCH_OVER:
+    case PLIM_WATCH_UNCOVERED: return "the budget";
     case PLIM_WATCH_FAILED: return "the limit";
     case PLIM_WATCH_KILLED: return r->cause == PLIM_WATCH_CGROUP || r->cause == PLIM_WATCH_HOST ? "the limit" : NULL;
     case PLIM_WATCH_ENDED: return r->budget ? "the budget" : NULL;
@@ -447,8 +448,8 @@ void plim__watch_text(FILE *out, const plim_watch_report *r, int width)
 {
     page p = {.out = out, .width = larger(width, WIDTH_MIN), .r = r};
     plim__watch_verdict(out, r);
-    /* What was refused before has been reported then. */
-    if (r->event == PLIM_WATCH_ENDED && r->cause == PLIM_WATCH_NO_CAUSE) return;
+    /* What was refused before has been reported then; who holds how much is no news where only a process is not covered. */
+    if ((r->event == PLIM_WATCH_ENDED && r->cause == PLIM_WATCH_NO_CAUSE) || r->event == PLIM_WATCH_UNCOVERED) return;
     asked(&p);
     refused(&p);
     held(&p);

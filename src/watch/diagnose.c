@@ -3,6 +3,7 @@
  * here: r holds what there is. */
 #include "watch/diagnose.h"
 
+#include "watch/line_frame.h"
 #include "watch/stack_place.h"
 #include "watch/upcast.h"
 
@@ -139,6 +140,52 @@ static void refused_by_budget(plim_watch_report *r, const plim__refusal *l)
              pending, others);
 }
 
+/* ------------------------------------------------------------------------------------- the budget that would do */
+
+/* Bytes that the line which asks holds already. */
+static uint64_t line_holds(const plim_watch_report *r)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < r->n_held; i++)
+        if (same_line(&r->held[i], &r->asking)) sum += r->held[i].bytes;
+    return sum;
+}
+
+/* The code object of the frame that a report shows first. */
+static uint64_t code_of(const plim__watched *w, const plim_watch_frame *f)
+{
+    const plim__rec_ask *ask = &w->slot->ask;
+    const plim__rec_site *site = &w->slot->site[ask->site < PLIM__REC_SITES ? ask->site : PLIM__REC_NO_SITE];
+    for (uint32_t i = 0; i < site->n_python && i < PLIM__REC_PYTHON; i++) {
+        if (site->python[i].code >= PLIM__REC_CODES || site->python[i].line != f->line) continue;
+        const plim__rec_code *code = &w->slot->code[site->python[i].code];
+        if (atomic_load(&code->ready) && !strncmp(code->file, f->file, sizeof f->file - 1)) return atomic_load(&code->address);
+    }
+    return 0;
+}
+
+/* A budget is promised for the line where all that it asks for is known, else for the request alone. Both numbers follow from the charge and the rule
+ * by which the request was refused. */
+static void budget_fix(const plim__supervisor *s, plim_watch_report *r, const plim__watched *w)
+{
+    texts t;
+    plim__line_needs line;
+    const plim__rec_ask *ask = w ? &w->slot->ask : NULL;
+    const bool grows = ask && ask->old_bytes, python = r->asking.n_frames && r->asking.frame[0].line;
+    if (ask && !grows && python && s->charge >= r->asked &&
+        plim__line_frame_needs(&line, w->slot, ask->thread_state, code_of(w, &r->asking.frame[0]), r->asking.frame[0].source, r->asked, line_holds(r))) {
+        uint64_t least = 0;
+        for (uint32_t i = 0; i < line.n; i++) {
+            const uint64_t need = plim__budget_least(s->charge - r->asked + line.request[i].more, line.request[i].bytes);
+            if (need > least) least = need;
+        }
+        plim__fix_add(r, 0, 0, "a budget of %s lets this line run unchanged", size_text(&t, 0, plim__budget_promise(least)));
+        return;
+    }
+    plim__fix_add(r, 0, 0, "a budget of at least %s: this request passes then; what is asked for after it is not known",
+                  size_text(&t, 0, plim__budget_promise(plim__budget_least(s->charge, r->asked))));
+}
+
 /* --------------------------------------------------------------------------------- the request alone is too big */
 
 static void rows_fix(plim_watch_report *r, const plim__upcast *u, uint64_t rest)
@@ -171,11 +218,10 @@ static bool request_upcast(plim__supervisor *s, plim_watch_report *r)
     plim__fix_add(r, free_of + plim__replay_peak(&s->timeline, NULL, narrow, 1), r->budget, "%s", u.instead);
     rows_fix(r, &u, rest);
     r->peak_as_is = before;
-    plim__fix_add(r, 0, 0, "a budget of %s lets this line run unchanged", size_text(&t, 3, before));
     return true;
 }
 
-static void diagnose_too_big(plim__supervisor *s, plim_watch_report *r)
+static void diagnose_too_big(plim__supervisor *s, plim_watch_report *r, const plim__watched *w)
 {
     texts t;
     r->cause = PLIM_WATCH_REQUEST;
@@ -184,10 +230,11 @@ static void diagnose_too_big(plim__supervisor *s, plim_watch_report *r)
     else
         snprintf(r->verdict, sizeof r->verdict, "out of memory - one request of %s beside the %s that the program has is more than the budget",
                  size_text(&t, 0, r->asked), size_text(&t, 1, r->resident));
-    if (request_upcast(s, r)) return;
-    plim__why_add(r, "%s in one piece: %.0f%% of the budget", size_text(&t, 0, r->asked), 100.0 * (double)r->asked / (double)r->budget);
-    plim__fix_add(r, 0, 0, "make it in pieces, or keep it in a file (np.memmap)");
-    plim__fix_add(r, 0, 0, "a budget of %s lets this request pass", size_text(&t, 4, r->resident + r->pending + r->asked));
+    if (!request_upcast(s, r)) {
+        plim__why_add(r, "%s in one piece: %.0f%% of the budget", size_text(&t, 0, r->asked), 100.0 * (double)r->asked / (double)r->budget);
+        plim__fix_add(r, 0, 0, "make it in pieces, or keep it in a file (np.memmap)");
+    }
+    budget_fix(s, r, w);
 }
 
 /* -------------------------------------------------------------------------------------------- somebody holds it */
@@ -307,7 +354,7 @@ static void holder_alone(plim__supervisor *s, plim_watch_report *r, uint64_t lim
     }
 }
 
-static void diagnose_holder(plim__supervisor *s, plim_watch_report *r, uint64_t limit)
+static void diagnose_holder(plim__supervisor *s, plim_watch_report *r, const plim__watched *w, uint64_t limit)
 {
     texts t;
     const plim_watch_site *top = r->n_held ? &r->held[0] : NULL;
@@ -324,6 +371,8 @@ static void diagnose_holder(plim__supervisor *s, plim_watch_report *r, uint64_t 
         if (!same_line(&r->held[i], &r->asking)) others += r->held[i].resident;
     plim__why_add(r, "%s of the %s resident was made by other lines and is still alive; this request adds %s", size_text(&t, 0, others),
                   size_text(&t, 1, r->resident), size_text(&t, 2, r->asked));
+    if (r->resident_shared * 4 >= r->resident)
+        plim__why_add(r, "%s of it is shared memory (shm_open, memfd, System V), which is charged once it is touched", size_text(&t, 0, r->resident_shared));
     for (uint32_t i = 0; i < r->n_held && i < 2; i++) {
         const plim_watch_site *row = &r->held[i];
         if (row->name.name[0] && !same_line(row, &r->asking) && row->name.bytes >= r->resident / 10 && !is_used(&r->asking, row->name.name))
@@ -331,16 +380,16 @@ static void diagnose_holder(plim__supervisor *s, plim_watch_report *r, uint64_t 
                           row->name.name, row->name.name);
     }
     plim__fix_add(r, 0, 0, "a smaller batch, or pieces of it one after the other (the part of these lines that scales with it is not known)");
-    plim__fix_add(r, 0, 0, "a budget of %s lets this request pass", size_text(&t, 4, r->resident + r->pending + r->asked));
+    budget_fix(s, r, w);
 }
 
-void plim__diagnose_held(plim__supervisor *s, plim_watch_report *r, uint64_t limit)
+void plim__diagnose_held(plim__supervisor *s, plim_watch_report *r, const plim__watched *w, uint64_t limit)
 {
     const plim_watch_site *steady = row_steady(r);
     char names[8], first[8];
     r->peak_as_is = peak_if(s, r, NULL, false, 1, r->asked);
     if (!steady || steady_bytes(r) * 4 < r->resident)
-        diagnose_holder(s, r, limit);
+        diagnose_holder(s, r, w, limit);
     else if (graph_names(s, names, sizeof names, first, sizeof first))
         diagnose_graph(s, r, steady, limit);
     else
@@ -518,9 +567,9 @@ void plim__diagnose_request(plim__supervisor *s, plim_watch_report *r, const pli
     }
     refused_by_budget(r, l);
     if (r->asked > r->budget || (r->asked + rest_bytes(r) > r->budget && r->recorded < r->asked / 4))
-        diagnose_too_big(s, r);
+        diagnose_too_big(s, r, w);
     else if (is_fragmented(r, w))
         diagnose_fragmentation(s, r, w);
     else
-        plim__diagnose_held(s, r, r->budget);
+        plim__diagnose_held(s, r, w, r->budget);
 }

@@ -36,27 +36,79 @@ static uint64_t limit_of(const plim__supervisor *s, const char **name)
 static bool is_recorded(const plim__supervisor *s)
 {
     for (uint32_t i = 0; i < s->n_processes; i++)
-        if (s->process[i].pid == s->child && s->process[i].slot) return true;
+        if (s->process[i].pid == s->child && s->process[i].slot && !s->process[i].replaced) return true;
     return false;
+}
+
+/* Where the budget did not hold. */
+static void uncovered_text(const plim__supervisor *s, char *to, size_t size)
+{
+    uint32_t n = 0;
+    size_t at = 0;
+    const plim__watched *one = NULL;
+    to[0] = 0;
+    for (uint32_t i = 0; i < s->n_processes; i++) {
+        if (!s->process[i].uncovered[0]) continue;
+        one = &s->process[i];
+        n++;
+    }
+    if (n == 1 && one->pid == s->child)
+        at = (size_t)snprintf(to, size, "; the budget did not hold for it: %s", one->uncovered);
+    else if (n)
+        at = (size_t)snprintf(to, size, "; the budget did not hold for %u of its processes", n);
+    if (s->n_survivors && at < size)
+        snprintf(to + at, size - at, "; %u process%s it, without a budget from now on: %s", s->n_survivors,
+                 s->n_survivors == 1 ? " outlives" : "es outlive", s->survivors);
 }
 
 /* One line: the peak, where it was, how near the limit. */
 static void diagnose_ended(const plim__supervisor *s, plim_watch_report *r)
 {
-    char a[32], b[32], c[32], kept[120] = "", more[160] = "";
+    char a[32], b[32], c[32], kept[120] = "", more[160] = "", open_end[400] = "";
     const char *name;
     const uint64_t limit = limit_of(s, &name);
     if (s->kept_at_peak >= 64 * MIB && s->kept_at_peak * 4 >= r->peak)
         snprintf(kept, sizeof kept, "; %s of it was free memory that the allocator kept", bytes_text(&c, s->kept_at_peak));
     if (s->refusals) snprintf(more, sizeof more, "; %llu request%s refused", (unsigned long long)s->refusals, s->refusals == 1 ? " was" : "s were");
-    if (!is_recorded(s))
+    uncovered_text(s, open_end, sizeof open_end);
+    if (!is_recorded(s) && !strstr(open_end, "for it:"))
         snprintf(more, sizeof more, "; followed through /proc alone%s%s", s->not_preloadable[0] ? ": " : "", s->not_preloadable);
     const double percent = limit ? 100.0 * (double)r->peak / (double)limit : 0;
     if (limit)
-        snprintf(r->verdict, sizeof r->verdict, "peak %s of %s (%.*f%% of %s)%s%.120s%s%s", bytes_text(&a, r->peak), bytes_text(&b, limit),
-                 percent < 10 ? 1 : 0, percent, name, r->peak_at[0] ? " at " : "", r->peak_at, kept, more);
+        snprintf(r->verdict, sizeof r->verdict, "peak %s of %s (%.*f%% of %s)%s%.120s%s%s%s", bytes_text(&a, r->peak), bytes_text(&b, limit),
+                 percent < 10 ? 1 : 0, percent, name, r->peak_at[0] ? " at " : "", r->peak_at, kept, more, open_end);
     else
         snprintf(r->verdict, sizeof r->verdict, "peak %s%s%.120s%s%s", bytes_text(&a, r->peak), r->peak_at[0] ? " at " : "", r->peak_at, kept, more);
+}
+
+/* Signals by which programs die of their own doing: a null pointer that was used, std::terminate, an engine's way to say that memory is out. */
+static bool is_crash(int signal_number)
+{
+    static const int crash[] = {SIGSEGV, SIGABRT, SIGBUS, SIGILL, SIGTRAP, SIGFPE};
+    for (size_t i = 0; i < sizeof crash / sizeof *crash; i++)
+        if (crash[i] == signal_number) return true;
+    return false;
+}
+
+/* A crash after a request was refused: whoever does not check what malloc returns, or does not catch what is thrown, dies of it. */
+static bool crashed_of_refusal(const plim__supervisor *s, plim_watch_report *r, int signal_number)
+{
+    enum { SOON = 2 }; /* seconds */
+    char a[32], b[32];
+    const plim__refused_last *last = &s->refused_last;
+    const double since = r->seconds > last->seconds ? r->seconds - last->seconds : 0;
+    const char *name = sigabbrev_np(signal_number);
+    if (last->seconds <= 0 || !is_crash(signal_number)) return false;
+    r->cause = PLIM_WATCH_AFTER_REFUSAL;
+    snprintf(r->verdict, sizeof r->verdict, "your program was ended by SIG%s %.*f s after %s had refused %s%s%.100s%s: %s", name ? name : "?",
+             since < 10 ? 2 : 0, since, last->charge ? "the budget" : "the system", bytes_text(&a, last->bytes), last->line[0] ? " at " : "", last->line,
+             last->pid == s->child ? "" : " in another process",
+             since <= SOON ? "that is the likely cause, a refusal that the program does not expect" : "that may be the cause");
+    snprintf(r->refused, sizeof r->refused, "the signal is the program's own way to end; no limit sent it");
+    if (last->charge)
+        plim__fix_add(r, 0, 0, "a budget of %s lets that request pass", bytes_text(&b, plim__budget_promise(plim__budget_least(last->charge, last->bytes))));
+    plim__fix_add(r, 0, 0, "check for a failed allocation (NULL, std::bad_alloc) at that line");
+    return true;
 }
 
 static void diagnose_killed(plim__supervisor *s, plim_watch_report *r, const plim__killed *killed)
@@ -71,6 +123,7 @@ static void diagnose_killed(plim__supervisor *s, plim_watch_report *r, const pli
                  bytes_text(&a, s->how->memory));
         return;
     }
+    if (killed->cause == PLIM_WATCH_SIGNAL && crashed_of_refusal(s, r, signal_number)) return;
     if (killed->cause == PLIM_WATCH_SIGNAL) {
         snprintf(r->verdict, sizeof r->verdict, "your program was ended by SIG%s, %s", name ? name : "?",
                  signal_number == SIGKILL ? "and not by the kernel for lack of memory: somebody sent it" : "not by a memory limit");
@@ -83,7 +136,7 @@ static void diagnose_killed(plim__supervisor *s, plim_watch_report *r, const pli
     snprintf(r->refused, sizeof r->refused, "%s", killed->text);
     char verdict[sizeof r->verdict];
     memcpy(verdict, r->verdict, sizeof verdict);
-    plim__diagnose_held(s, r, killed->limit);
+    plim__diagnose_held(s, r, NULL, killed->limit);
     memcpy(r->verdict, verdict, sizeof verdict);
     r->cause = killed->cause;
     const uint64_t limit = killed->limit && killed->limit != PLIM_UNLIMITED ? killed->limit : s->killer.ram_free + r->resident;
@@ -99,11 +152,27 @@ void plim__diagnose_end(plim__supervisor *s, plim_watch_report *r, const plim__k
         diagnose_ended(s, r);
 }
 
+/* What the budget was exceeded by: memory whose requests are never refused. */
 void plim__diagnose_over(plim__supervisor *s, plim_watch_report *r)
 {
     char a[32], b[32];
-    plim__diagnose_held(s, r, r->budget);
+    uint64_t uncovered = 0;
+    plim__diagnose_held(s, r, NULL, r->budget);
+    for (uint32_t i = 0; i < s->n_processes; i++)
+        if (!s->process[i].ended && s->process[i].uncovered[0]) uncovered += s->process[i].resident;
     snprintf(r->verdict, sizeof r->verdict, "over the budget: %s resident of %s", bytes_text(&a, r->resident), bytes_text(&b, r->budget));
-    snprintf(r->refused, sizeof r->refused,
-             "nothing was refused: requests below 256 KiB are not seen, and blocks that were touched long after they were asked for are not charged");
+    if (uncovered > r->budget / 20)
+        snprintf(r->refused, sizeof r->refused, "nothing could be refused: %s is held by processes that the budget does not cover", bytes_text(&a, uncovered));
+    else if (r->resident_shared > r->budget / 20)
+        snprintf(r->refused, sizeof r->refused, "nothing was refused: %s of it is shared memory (shm_open, memfd, System V), which is charged once it is touched",
+                 bytes_text(&a, r->resident_shared));
+    else
+        snprintf(r->refused, sizeof r->refused, "nothing was refused: requests below 256 KiB are not seen, and blocks that were touched long after they were "
+                                                "asked for are not charged");
+}
+
+void plim__diagnose_uncovered(plim_watch_report *r, const plim__watched *w)
+{
+    snprintf(r->verdict, sizeof r->verdict, "the budget does not hold for process %d (%s): %s. Its memory is charged, but no request of it can be refused", w->pid,
+             w->program[0] ? w->program : "?", w->uncovered);
 }

@@ -20,11 +20,23 @@ extern char **environ;
 
 /* ------------------------------------------------------------------------------------------ shared memory */
 
+/* The descriptor, moved out of the way of the standard streams: where one of them is closed, it would be taken for it, and a report that is meant for
+ * standard error be written over the records. */
+static int above_streams(int fd)
+{
+    if (fd < 0 || fd > STDERR_FILENO) return fd;
+    const int moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    const int error = errno;
+    close(fd);
+    errno = error;
+    return moved;
+}
+
 static plim_status region_make(plim__supervisor *s, plim_error *err)
 {
     const uint64_t page = 4096, slot = (sizeof(plim__rec_process) + page - 1) / page * page;
     s->region_bytes = page + slot * PLIM__REC_SLOTS;
-    s->memfd = memfd_create("plimsoll-watch", MFD_CLOEXEC);
+    s->memfd = above_streams(memfd_create("plimsoll-watch", MFD_CLOEXEC));
     PLIM_FAIL_IF(s->memfd < 0, err, PLIM_E_IO, "memory to share with the program cannot be had: %s", strerror(errno));
     PLIM_FAIL_IF(ftruncate(s->memfd, (off_t)s->region_bytes), err, PLIM_E_IO, "memory to share with the program cannot be had: %s", strerror(errno));
     /* Sparse: only what is written takes memory. */
@@ -71,10 +83,10 @@ static plim_status preload_find(char *to, size_t size, const char *given, plim_e
 /* AddressSanitizer's library refuses to run unless it is the first that is loaded, or is told that another may be. */
 static bool needs_asan(const char *program)
 {
-    const int fd = open(program, O_RDONLY | O_CLOEXEC);
+    const int fd = plim__peer_regular(program);
     struct stat st;
     bool found = false;
-    if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size > 0) {
+    if (fd >= 0 && !fstat(fd, &st) && st.st_size > 0) {
         void *text = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (text != MAP_FAILED) {
             found = memmem(text, (size_t)st.st_size, "libasan.so", sizeof "libasan.so" - 1) != NULL;
@@ -132,7 +144,8 @@ static plim_status program_start(plim__supervisor *s, char **list, plim_error *e
     s->own_peak = own.peak;
     int pipe_fd[2]; /* carries errno of a failed exec; closes by itself when exec works */
     PLIM_FAIL_IF(pipe2(pipe_fd, O_CLOEXEC), err, PLIM_E_IO, "a pipe cannot be had: %s", strerror(errno));
-    const int pid = fork();
+    for (int i = 0; i < 2; i++) pipe_fd[i] = above_streams(pipe_fd[i]);
+    const int pid = pipe_fd[0] >= 0 && pipe_fd[1] >= 0 ? fork() : -1;
     if (pid == 0) {
         execvpe(s->how->argv[0], s->how->argv, list);
         const int error = errno;

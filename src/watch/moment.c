@@ -72,20 +72,32 @@ static void shares_take(plim__supervisor *s, plim__watched *w, const plim__block
     plim__free(&s->alloc, bytes);
 }
 
+/* The most that was ever charged for a process is not less than its high-water mark without the most that it had of what is not charged. */
+void plim__moment_high_water(plim__watched *w, uint64_t mark)
+{
+    const uint64_t not_charged = w->file_peak + w->records, most = mark > not_charged ? mark - not_charged : 0;
+    if (most > w->resident_peak) w->resident_peak = most;
+}
+
 static void kinds_look(plim__supervisor *s)
 {
-    uint64_t anon = 0, file = 0, shared = 0;
+    plim__peer_kinds sum = {0};
     bool any = false;
     for (uint32_t i = 0; i < s->n_processes; i++) {
         plim__peer_status st;
         plim__watched *w = &s->process[i];
         if (w->ended || !plim__peer_status_read(w->pid, &st) || !st.alive) continue;
         any = true;
-        anon += st.anon, file += st.file, shared += st.shared;
-        if (st.peak > w->resident_peak) w->resident_peak = st.peak;
+        /* Of shared pages the same part as of all that is charged. */
+        const double part = w->whole ? (double)w->resident / (double)w->whole : 1;
+        sum.file += st.file;
+        sum.shared += (uint64_t)((double)w->kind.shared * part);
+        if (plim__tree_alive(s) == 1) plim__moment_high_water(w, st.peak);
         if (st.name[0]) snprintf(w->program, sizeof w->program, "%s", st.name);
     }
-    if (any) s->anon = anon, s->file = file, s->shared = shared;
+    if (!any) return;
+    sum.anon = s->resident > sum.shared ? s->resident - sum.shared : 0;
+    s->kind = sum;
 }
 
 /* Of this thread: what looking costs must not seem more where the machine is busy. */
@@ -315,7 +327,7 @@ uint64_t plim__moment_kept(const plim__supervisor *s)
         kept += s->process[i].kept;
         recorded += s->process[i].recorded;
     }
-    const uint64_t anon = s->anon > recorded ? s->anon - recorded : 0;
+    const uint64_t anon = s->kind.anon > recorded ? s->kind.anon - recorded : 0;
     return kept < anon ? kept : anon;
 }
 
@@ -333,14 +345,17 @@ static void coverage_fill(const plim__supervisor *s, plim_watch_report *r)
     const uint64_t all = r->resident;
     if (!all) return;
     const uint64_t floor = all / 100 > 64 << 10 ? all / 100 : 64 << 10;
-    const uint64_t anon = s->anon > r->recorded ? s->anon - r->recorded : 0;
-    part_add(rest, sizeof rest, r->resident_file, floor, "of the program and its libraries (files)");
-    part_add(rest, sizeof rest, r->kept, floor, "free but kept by the allocator");
-    part_add(rest, sizeof rest, anon - r->kept, floor, "in blocks below 256 KiB, stacks and relocations");
-    part_add(rest, sizeof rest, r->resident_shared, floor, "shared memory (some of it our own records)");
+    const uint64_t anon = s->kind.anon > r->recorded ? s->kind.anon - r->recorded : 0, kept = r->kept < anon ? r->kept : anon;
+    part_add(rest, sizeof rest, kept, floor, "free but kept by the allocator");
+    part_add(rest, sizeof rest, anon - kept, floor, "in blocks below 256 KiB, stacks and relocations");
+    part_add(rest, sizeof rest, r->resident_shared, floor, "shared memory");
     const unsigned percent = (unsigned)(r->recorded >= all ? 100 : r->recorded * 100 / all);
     snprintf(r->coverage, sizeof r->coverage, "recorded blocks explain %u%% (%s) of the %s resident%s%s", percent,
              plim_bytes_format(a, sizeof a, r->recorded), plim_bytes_format(b, sizeof b, all), rest[0] ? "; the rest: " : "", rest);
+    if (r->resident_file < floor) return;
+    const size_t n = strlen(r->coverage);
+    snprintf(r->coverage + n, sizeof r->coverage - n, "; pages of files beside it, which are not charged: %s",
+             plim_bytes_format(a, sizeof a, r->resident_file));
 }
 
 /* ------------------------------------------------------------------------------------------------ processes */
@@ -378,12 +393,13 @@ static void notes_fill(const plim__supervisor *s, plim_watch_report *r)
     typedef unsigned long long number;
     number blocks = 0, sites = 0, not_unwound = 0;
     uint32_t python = 0;
-    bool attached = false, bound = false;
+    bool attached = false, bound = false, unanswered = false;
     for (uint32_t i = 0; i < s->n_processes; i++) {
         const plim__rec_process *p = s->process[i].slot;
         if (!p) continue;
         const uint32_t flags = atomic_load(&p->flags);
-        attached |= s->process[i].pid == s->child;
+        attached |= s->process[i].pid == s->child && !s->process[i].replaced;
+        unanswered |= flags & PLIM__REC_UNANSWERED;
         blocks += atomic_load(&p->lost_blocks);
         sites += atomic_load(&p->lost_sites);
         not_unwound += atomic_load(&p->not_unwound);
@@ -399,6 +415,8 @@ static void notes_fill(const plim__supervisor *s, plim_watch_report *r)
     if (not_unwound)
         note_add(r, "%llu native stack%s not unwound, for it would have slowed the program down", not_unwound, not_unwound == 1 ? " was" : "s were");
     if (bound) note_add(r, "a library was to be bound past the recording (RTLD_DEEPBIND); that was not done");
+    if (unanswered)
+        note_add(r, "a request got no answer for %d s, and was made all the same: the budget was not kept for that long", PLIM__REC_PATIENCE_MS / 1000);
     if (s->pages_hidden)
         note_add(r, "the kernel does not let us look at the program's pages: requested bytes are taken for resident ones, and no names are known");
     if (s->timeline.lost) note_add(r, "%llu events came faster than they could be read: replayed peaks may be off", (number)s->timeline.lost);
@@ -430,8 +448,8 @@ void plim__moment_fill(plim__supervisor *s, plim_watch_report *r, const plim__wa
     if (look) plim__moment_look(s, true, true, asking && asking->slot ? asking->slot->ask.thread_state : 0, asking);
     r->live = s->timeline.live;
     r->resident = s->resident;
-    r->resident_file = s->file;
-    r->resident_shared = s->shared;
+    r->resident_file = s->kind.file;
+    r->resident_shared = s->kind.shared;
     r->peak = s->resident_peak;
     peak_line(s, r->peak_at, sizeof r->peak_at);
     processes_fill(s, r);

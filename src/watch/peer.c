@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -83,6 +84,17 @@ bool plim__peer_text(int pid, uint64_t address, char *to, size_t size)
 
 /* ------------------------------------------------------------------------------------------------------- files */
 
+/* Looked at before it is opened, for opening alone can wait (a FIFO) or do something (a tape); and afterwards, for it may have changed between. */
+int plim__peer_regular(const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) || !S_ISREG(st.st_mode)) return -1;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 || (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))) return fd;
+    close(fd);
+    return -1;
+}
+
 size_t plim__peer_file(int pid, const char *name, char *buf, size_t size)
 {
     if (size == 0) return 0;
@@ -129,20 +141,39 @@ bool plim__peer_status_read(int pid, plim__peer_status *out)
     return true;
 }
 
-uint64_t plim__peer_resident(int pid)
+uint64_t plim__peer_resident(int pid, uint64_t *mapped)
 {
     char text[256], *end;
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    if (mapped) *mapped = 0;
     if (!plim__peer_file(pid, "statm", text, sizeof text)) return 0;
     strtoull(text, &end, 10);
-    return strtoull(end, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
+    const uint64_t resident = strtoull(end, &end, 10) * page;
+    if (mapped) *mapped = strtoull(end, NULL, 10) * page;
+    return resident;
 }
 
-uint64_t plim__peer_share(int pid)
+bool plim__peer_shares(int pid, plim__peer_kinds *out)
 {
     char text[4096];
-    uint64_t share;
-    if (plim__peer_file(pid, "smaps_rollup", text, sizeof text) && plim__field_read(text, "Pss:", &share)) return share;
-    return plim__peer_resident(pid);
+    *out = (plim__peer_kinds){0};
+    return plim__peer_file(pid, "smaps_rollup", text, sizeof text) && plim__field_read(text, "Pss_Anon:", &out->anon) &&
+           plim__field_read(text, "Pss_File:", &out->file) && plim__field_read(text, "Pss_Shmem:", &out->shared);
+}
+
+bool plim__peer_same_memory(int pid, int other)
+{
+    enum { VM = 1 }; /* KCMP_VM of linux/kcmp.h */
+    return syscall(SYS_kcmp, pid, other, VM, 0, 0) == 0;
+}
+
+plim__peer_found plim__peer_find(int pid, uint64_t address, uint64_t word)
+{
+    uint64_t there = 0;
+    struct iovec here = {&there, sizeof there}, at = {(void *)(uintptr_t)address, sizeof there};
+    const ssize_t got = process_vm_readv(pid, &here, 1, &at, 1, 0);
+    if (got == (ssize_t)sizeof there) return there == word ? PLIM__PEER_THERE : PLIM__PEER_NOT_THERE;
+    return got >= 0 || errno == EFAULT ? PLIM__PEER_NOT_THERE : PLIM__PEER_UNKNOWN;
 }
 
 /* -------------------------------------------------------------------------------------------------------- tree */
@@ -298,7 +329,7 @@ bool plim__peer_preloadable(const char *program, char *why, size_t size)
     if (!plim__peer_program(program, path, sizeof path)) return true; /* it cannot be run at all: exec says why */
     for (int depth = 0; depth <= SCRIPTS; depth++) {
         char head[PAGE + 1];
-        const int fd = open(path, O_RDONLY | O_CLOEXEC);
+        const int fd = plim__peer_regular(path);
         if (fd < 0) return true;
         const ssize_t n = pread(fd, head, PAGE, 0);
         head[n > 0 ? n : 0] = 0;

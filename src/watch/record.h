@@ -30,7 +30,7 @@
 #define PLIM__REC_MAGIC UINT64_C(0x6c6c6f736d696c70)
 
 enum {
-    PLIM__REC_VERSION = 4,
+    PLIM__REC_VERSION = 5,
     PLIM__REC_SLOTS = 64,
     PLIM__REC_SHARDS = 256,
     PLIM__REC_SHARD_BLOCKS = 511, /* a shard of 12 KiB */
@@ -125,7 +125,7 @@ typedef enum plim__rec_answer {
 
 /* A question to the supervisor. One at a time in a process: `lock` is held by the thread that asks. It fills the fields, adds 1 to `asked`, adds
  * 1 to header.doorbell and wakes it, then sleeps on `answered` until it equals `asked`; after PLIM__REC_PATIENCE_MS without an answer it goes on
- * as if granted, and asks no more (the supervisor is gone). */
+ * as if granted, and asks no more until that answer has come (the supervisor is gone, or stopped). */
 enum { PLIM__REC_PATIENCE_MS = 5000 };
 
 typedef struct plim__rec_ask {
@@ -166,6 +166,7 @@ enum { /* plim__rec_process.flags */
     PLIM__REC_FORKED = 32,         /* made by fork: what it had before belongs to its parent's slot */
     PLIM__REC_ENDED = 64,          /* left through exit() */
     PLIM__REC_DEEPBIND = 128,      /* a library was to be bound past us (RTLD_DEEPBIND): the flag was dropped */
+    PLIM__REC_UNANSWERED = 256,    /* a question got no answer in time: the request was made all the same */
 };
 
 typedef struct plim__rec_process {
@@ -182,7 +183,8 @@ typedef struct plim__rec_process {
     uint64_t python_runtime;                 /* &_PyRuntime, 0 if it is not exported */
     uint64_t python_code_type, python_str_type; /* &PyCode_Type, &PyUnicode_Type */
     uint64_t python_dict_type, python_list_type, python_tuple_type;
-    uint64_t reserved_line[6];
+    uint64_t address; /* of this slot in the process: it is there as long as the process runs this program */
+    uint64_t reserved_line[5];
 
     /* What every large request touches lies in as few cache lines as can be: after a program's own work on large blocks none of it
      * is in the cache. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MIB ((uint64_t)1 << 20)
 
@@ -13,8 +14,10 @@
 static void source_read(const char *path, uint32_t line, char *to, size_t size)
 {
     to[0] = 0;
-    FILE *f = fopen(path, "re");
+    const int fd = plim__peer_regular(path); /* a script that came through a pipe cannot be read again */
+    FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
     char text[512];
+    if (fd >= 0 && !f) close(fd);
     uint32_t at = 1;
     while (f && fgets(text, sizeof text, f)) {
         const bool whole = strchr(text, '\n') != NULL;

@@ -27,11 +27,19 @@ typedef struct plim__watched {
     char program[32];
     bool ended;
     bool replaced;                 /* by another program in the same process: not said */
-    uint64_t resident, resident_peak; /* at the last look, and the most */
-    uint64_t share, share_of;         /* its share where pages are shared (peer.h) when share_of was resident; 0: not looked at */
+    /* What is charged for it: anonymous and shared memory that is resident, without our own records. Pages of files are the page cache's, which the
+     * kernel takes back when it needs them. */
+    uint64_t resident, resident_peak; /* its share of that at the last look, and the most */
+    uint64_t whole;                   /* the same with pages that it shares counted whole */
+    uint64_t share, share_of;         /* what `resident` was when shares were looked at, and `whole` then; share_of 0: not looked at */
+    plim__peer_kinds kind;            /* at the last look: anon is exact, the others as of when `mapped` changed */
+    uint64_t mapped, file_peak;       /* file and shared memory, by statm; the most of files */
+    uint64_t records;                 /* our own, mapped in it */
     uint64_t recorded;                /* resident bytes of its recorded blocks at the last look */
     uint64_t kept;                    /* free memory that its allocator keeps, by its own account */
     uint32_t asked;                   /* the last question that was answered */
+    char uncovered[96];               /* why none of its requests can be refused; "": they can, or that was not looked at */
+    double uncovered_next;            /* when that may be looked at again */
 } plim__watched;
 
 /* Names found at the last look, in case there is no other. */
@@ -40,6 +48,15 @@ typedef struct plim__named {
     uint32_t n;
     plim__pyname name[PLIM__WATCH_NAMES];
 } plim__named;
+
+/* The last request that was refused: what crashes soon after it may not have expected it. */
+typedef struct plim__refused_last {
+    double seconds; /* when; 0: none was */
+    uint64_t bytes;
+    uint64_t charge; /* by the budget: what it was charged with; 0: the system refused */
+    int pid;
+    char line[160];
+} plim__refused_last;
 
 typedef struct plim__supervisor {
     const plim_watch_options *how;
@@ -61,17 +78,21 @@ typedef struct plim__supervisor {
     plim__named named;
     struct plim__where **where; /* by stack: frames and label once they were resolved (moment.c); NULL before */
     uint32_t cap_where;
-    uint64_t anon, file, shared; /* resident bytes of all processes by kind, at the last look */
+    plim__peer_kinds kind; /* of all processes, at the last look; anon and shared are what is charged */
     bool pages_hidden;        /* the kernel does not let us look at pages */
     char not_preloadable[96]; /* why the program cannot be recorded; "" when it can */
 
-    uint64_t pending;  /* of the last charge: asked for lately and not resident yet */
+    uint64_t charge;   /* of the last question */
+    uint64_t pending;  /* of that: asked for lately and not resident yet */
     double young_next; /* when young blocks may be looked at closely again */
     /* the last five seconds, every 100 ms */
     uint64_t trend[50];
     uint64_t trends;
 
-    uint64_t resident, resident_peak; /* of all processes */
+    uint64_t resident, resident_peak; /* what is charged for all processes, and the most */
+    uint64_t tree_changes;            /* processes that came and went; */
+    uint64_t shares_of_tree;          /* the same when shares were looked at */
+    double shares_next;               /* when they may be looked at again */
     uint64_t kept_at_peak;            /* free memory that allocators kept, at the look at blocks when most was resident */
     uint64_t kept_peak_resident;      /* what was resident then */
     uint64_t sampled_resident;        /* what was resident when blocks were looked at last */
@@ -82,6 +103,9 @@ typedef struct plim__supervisor {
     uint32_t reports;
     uint64_t reported_line[PLIM__WATCH_REPORTS]; /* hashes of the lines of the reports so far */
     bool over_reported, stopped;
+    plim__refused_last refused_last;
+    char survivors[200];              /* processes that outlive the program; "": none */
+    uint32_t n_survivors;
     double stop_at;                   /* when patience with a program that was told to end is over; 0: it was not */
 } plim__supervisor;
 
@@ -105,10 +129,13 @@ void plim__tree_reclaim(plim__supervisor *s);
 /** Processes that carry no recording library, or none yet, from /proc. */
 void plim__tree_look(plim__supervisor *s);
 void plim__tree_end(plim__supervisor *s, plim__watched *w);
-/** What is resident of each and of all; processes that are gone are ended. */
+/** The process has executed another program. @return its new entry; NULL when there is no room */
+plim__watched *plim__tree_replaced(plim__supervisor *s, plim__watched *w);
+/** What is charged for each process and for all; processes that are gone are ended. Where there are several it is an estimate from the last look at
+ *  shares, and shares are looked at again where that matters and has not been done lately. */
 void plim__tree_resident(plim__supervisor *s);
-/** How pages that several processes have are shared among them: costly. */
-void plim__tree_shares(plim__supervisor *s);
+/** The same, exactly: whoever refuses, reports or stops because of what is resident asks this first. Costly where there are several processes. */
+void plim__tree_resident_exact(plim__supervisor *s);
 /** What its allocator keeps, by the last account. */
 void plim__tree_heap(plim__watched *w);
 uint32_t plim__tree_alive(const plim__supervisor *s);
@@ -122,6 +149,10 @@ typedef enum plim__budget_says {
 } plim__budget_says;
 /** The question of `w`. */
 plim__budget_says plim__budget_judge(plim__supervisor *s, plim__watched *w);
+/** The smallest budget that lets a request of `bytes` pass when the charge, with it, is `charge`. */
+uint64_t plim__budget_least(uint64_t charge, uint64_t bytes);
+/** The budget to promise where at least `least` is needed: a little more, for no two runs are the same, and a size that is printed as it is. */
+uint64_t plim__budget_promise(uint64_t least);
 /** Looks at what is resident and publishes what processes may take without asking (see plim__rec_header). */
 void plim__budget_publish(plim__supervisor *s);
 
@@ -136,6 +167,8 @@ void plim__moment_site(plim__supervisor *s, uint32_t stack, plim_watch_site *out
 void plim__moment_look(plim__supervisor *s, bool exact, bool names, uint64_t thread_state, const plim__watched *asking);
 /** Copies the live blocks of a process, sorted. The caller frees them. @return how many */
 uint32_t plim__moment_blocks(const plim__supervisor *s, const plim__watched *w, plim__block **out);
+/** Takes the kernel's high-water mark of a process into account, which counts pages of files, too. */
+void plim__moment_high_water(plim__watched *w, uint64_t mark);
 /** Free memory that allocators keep and that is resident. */
 uint64_t plim__moment_kept(const plim__supervisor *s);
 /** "train.py:88 step()" */

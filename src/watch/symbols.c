@@ -12,6 +12,7 @@
 
 #include "core/alloc.h"
 #include "core/size.h"
+#include "watch/peer.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -266,8 +267,8 @@ static bool elf_open(elf_file *f, int pid, const char *path)
     struct stat st;
     *f = (elf_file){.fd = -1};
     const int n = snprintf(rooted, sizeof rooted, "/proc/%d/root%s", pid, path);
-    if (n > 0 && (size_t)n < sizeof rooted) f->fd = open(rooted, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (f->fd < 0) f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (n > 0 && (size_t)n < sizeof rooted) f->fd = plim__peer_regular(rooted);
+    if (f->fd < 0) f->fd = plim__peer_regular(path);
     if (f->fd < 0) return false;
     if (fstat(f->fd, &st) == 0 && S_ISREG(st.st_mode)) {
         f->size = (uint64_t)st.st_size;

@@ -12,6 +12,7 @@
 #include "watch/diagnose.h"
 #include "watch/stack_place.h"
 #include "watch/supervisor.h"
+#include "watch/uncovered.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -47,9 +48,10 @@ static void signal_pass(int number)
     errno = error;
 }
 
-enum { PASSED = 5, IGNORED = 2 };
+enum { PASSED = 5, IGNORED = 3 };
 static const int passed[PASSED] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD}; /* SIGCHLD only ends the sleep */
-static const int ignored[IGNORED] = {SIGINT, SIGQUIT};                           /* the terminal sends them to the program, too */
+/* The terminal sends the first two to the program, too. Whoever reads our reports may go; the program is watched on. */
+static const int ignored[IGNORED] = {SIGINT, SIGQUIT, SIGPIPE};
 
 static void signals_take(struct sigaction *before, int child)
 {
@@ -101,7 +103,7 @@ static void sample_look(plim__supervisor *s)
     /* By a quarter it cannot grow often: such looks may come soon after one another. */
     const bool leapt = s->resident > s->sampled_resident + s->sampled_resident / 4 + 4 * MIB;
     if (since < (leapt ? LEAP_REST : SAMPLE_REST) * s->sample_cost || since < 0.03 || !(grown || since >= (still ? 10 : 1))) return;
-    plim__tree_shares(s);
+    plim__tree_resident_exact(s);
     plim__moment_look(s, false, true, 0, NULL);
 }
 
@@ -179,6 +181,14 @@ static void program_stop(plim__supervisor *s)
     kill(s->child, SIGTERM);
 }
 
+static void refused_remember(plim__supervisor *s, plim__watched *w, uint64_t charge)
+{
+    const plim__rec_ask *ask = &w->slot->ask;
+    const uint32_t stack = plim__timeline_stack(&s->timeline, &w->reader, ask->site);
+    s->refused_last = (plim__refused_last){.seconds = plim__watch_now(s), .bytes = ask->bytes, .charge = charge, .pid = w->pid};
+    if (stack != UINT32_MAX) plim__moment_line(s, stack, s->refused_last.line, sizeof s->refused_last.line);
+}
+
 static plim__rec_answer may_i(plim__supervisor *s, plim__watched *w)
 {
     switch (plim__budget_judge(s, w)) {
@@ -190,6 +200,7 @@ static plim__rec_answer may_i(plim__supervisor *s, plim__watched *w)
     if (s->how->on_breach != PLIM_WATCH_REPORT) s->refusals++;
     request_report(s, w, PLIM_WATCH_REFUSED);
     if (s->how->on_breach == PLIM_WATCH_REPORT) return PLIM__REC_GO_ON;
+    refused_remember(s, w, s->charge);
     if (s->how->on_breach == PLIM_WATCH_STOP && !s->stopped) program_stop(s);
     return PLIM__REC_REFUSE;
 }
@@ -208,6 +219,7 @@ static void question_answer(plim__supervisor *s, plim__watched *w)
     } else {
         plim__tree_resident(s);
         request_report(s, w, PLIM_WATCH_FAILED);
+        refused_remember(s, w, 0);
     }
     ask->answer = answer;
     w->asked = asked;
@@ -260,6 +272,8 @@ static void over_report(plim__supervisor *s)
 {
     const uint64_t budget = s->how->memory;
     if (!budget || s->over_reported || s->resident <= budget + budget / 20) return;
+    plim__tree_resident_exact(s);
+    if (s->resident <= budget + budget / 20) return;
     s->over_reported = true;
     plim_watch_report *r = plim__new(&s->alloc, 1, sizeof *r, NULL);
     if (r && s->how->report) {
@@ -272,6 +286,19 @@ static void over_report(plim__supervisor *s)
     if (s->how->on_breach == PLIM_WATCH_STOP && !s->stopped) program_stop(s);
 }
 
+static void uncovered_report(plim__supervisor *s, double now)
+{
+    const plim__watched *w = s->how->memory ? plim__uncovered_next(s, now) : NULL;
+    plim_watch_report *r = w ? plim__new(&s->alloc, 1, sizeof *r, NULL) : NULL;
+    if (r && s->how->report) {
+        plim__moment_fill(s, r, w, false);
+        r->event = PLIM_WATCH_UNCOVERED;
+        plim__diagnose_uncovered(r, w);
+        s->how->report(s->how->ctx, r);
+    }
+    plim__free(&s->alloc, r);
+}
+
 /* Its control groups and what they count, which are gone when it is killed: more often while it grows. */
 static void groups_look(plim__supervisor *s, double seconds)
 {
@@ -282,7 +309,7 @@ static void groups_look(plim__supervisor *s, double seconds)
     plim__killer seen = s->killer;
     plim__killer_look(&seen, s->os, s->child);
     /* A process that is ending is in the root's group. It has given up its memory before that, so while it has some the group was its own. */
-    if (plim__peer_resident(s->child)) s->killer = seen;
+    if (plim__peer_resident(s->child, NULL)) s->killer = seen;
 }
 
 static void tell(plim__supervisor *s, double seconds)
@@ -298,6 +325,7 @@ static void tell(plim__supervisor *s, double seconds)
         s->live_next = seconds + 0.25;
         live_tell(s);
     }
+    uncovered_report(s, seconds);
     over_report(s);
 }
 
@@ -315,7 +343,7 @@ static void end_report(plim__supervisor *s, int wait_status, const struct rusage
         plim__tree_end(s, w);
         plim__tree_heap(w);
         const uint64_t peak = (uint64_t)usage->ru_maxrss * 1024;
-        if (peak > w->resident_peak && (peak > s->own_peak || !w->resident_peak)) w->resident_peak = peak;
+        if (peak > s->own_peak || !w->resident_peak) plim__moment_high_water(w, peak);
         if (w->resident_peak > s->resident_peak) s->resident_peak = w->resident_peak;
     }
     const bool by_signal = WIFSIGNALED(wait_status);
@@ -334,11 +362,23 @@ static void end_report(plim__supervisor *s, int wait_status, const struct rusage
     plim__free(&s->alloc, r);
 }
 
+/* Who runs on, without a budget. Some only take a moment longer to end. */
+static void survivors_look(plim__supervisor *s)
+{
+    enum { TRIES = 10 };
+    const struct timespec moment = {.tv_nsec = 20 * 1000000L};
+    for (int i = 0; s->how->memory && i < TRIES; i++) {
+        if (i) nanosleep(&moment, NULL);
+        s->n_survivors = plim__survivors(s, s->survivors, sizeof s->survivors);
+        if (!s->n_survivors) return;
+    }
+}
+
 static int loop(plim__supervisor *s)
 {
     int wait_status = 0;
     struct rusage usage = {0};
-    double next = 0, tree_next = 0;
+    double next = 0, tree_next = 0; /* looking for processes takes a hundredth of the time at most */
     for (;;) {
         const uint32_t seen = atomic_load(&s->header->doorbell);
         plim__tree_slots(s);
@@ -348,8 +388,9 @@ static int loop(plim__supervisor *s)
         if (now >= next) {
             next = now + LOOK_MS / 1e3;
             if (now >= tree_next) {
-                tree_next = now + 1;
                 plim__tree_look(s);
+                const double took = 100 * (plim__watch_now(s) - now);
+                tree_next = now + (took < 0.1 ? 0.1 : took);
             }
             plim__budget_publish(s);
             plim__tree_reclaim(s);
@@ -361,6 +402,7 @@ static int loop(plim__supervisor *s)
         if (ended == s->child || (ended < 0 && errno == ECHILD)) break;
         doorbell_wait(s, seen);
     }
+    survivors_look(s);
     end_report(s, wait_status, &usage);
     return wait_status;
 }
@@ -389,8 +431,10 @@ plim_status plim_watch(int *wait_status, const plim_watch_options *how, plim_err
     s->os = &plim__os_linux;
     s->alloc = alloc;
     s->memfd = -1;
+    /* All at once: entries stay where they are while somebody holds on to one. */
+    plim_status status = plim__grow(&alloc, (void **)&s->process, &s->cap_processes, PLIM__WATCH_PROCESSES, sizeof *s->process, err);
     plim__timeline_init(&s->timeline, &alloc, HISTORY);
-    plim_status status = plim__symbols_new(&s->symbols, err);
+    if (!status) status = plim__symbols_new(&s->symbols, err);
     if (!status) status = plim__launch(s, err);
     if (!status) {
         signals_take(before, s->child);

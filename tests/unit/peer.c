@@ -78,20 +78,23 @@ static void status_says_what_is_resident(void **state)
     assert_string_equal(s.name, "unit-peer");
     assert_true(s.anon >= 16 << 20 && s.resident >= s.anon && s.peak >= s.resident && s.vm_size >= 64 << 20);
     assert_true(s.resident < 200u << 20);
-    const uint64_t now = plim__peer_resident(pid), share = plim__peer_share(pid);
+    uint64_t mapped;
+    const uint64_t now = plim__peer_resident(pid, &mapped);
+    plim__peer_kinds share;
+    assert_true(mapped == s.file + s.shared && now >= mapped + (16 << 20));
     assert_true(now >= 16 << 20 && now < 200u << 20);
-    assert_true(share >= 16 << 20 && share <= now + (1 << 20));
+    assert_true(plim__peer_shares(pid, &share) && share.anon >= 16 << 20 && share.anon + share.file + share.shared <= now + (1 << 20));
     kill(pid, SIGKILL);
     siginfo_t info;
     assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0); /* now a zombie */
     assert_true(plim__peer_status_read(pid, &s));
     assert_false(s.alive);
     assert_int_equal(s.resident, 0);
-    assert_int_equal(plim__peer_resident(pid), 0);
+    assert_int_equal(plim__peer_resident(pid, NULL), 0);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     assert_false(plim__peer_status_read(pid, &s));
-    assert_int_equal(plim__peer_resident(pid), 0);
-    assert_int_equal(plim__peer_share(pid), 0);
+    assert_int_equal(plim__peer_resident(pid, NULL), 0);
+    assert_false(plim__peer_shares(pid, &share));
 }
 
 static void files_are_cut_to_fit(void **state)

@@ -1,5 +1,5 @@
 /* Questions to the supervisor: may this request be made, and: look, this one failed. One thread of a process asks at a time; the others wait for
- * it. The supervisor may be gone, or stopped: then nobody asks again. */
+ * it. The supervisor may be gone, or stopped: then nobody asks again before it has answered the last question. */
 #include "watch/preload/preload.h"
 
 #include <errno.h>
@@ -12,9 +12,20 @@
 #define PATIENCE_NS ((uint64_t)PLIM__REC_PATIENCE_MS * 1000000)
 #define LOOK_NS UINT64_C(250000000) /* how often a sleeper looks whether the supervisor still is there */
 
-static _Atomic uint32_t nobody_answers;
+static _Atomic uint32_t unanswered; /* the question that got no answer in time; 0: none */
 
 static bool supervisor_gone(void) { return kill(plim__pre.header->supervisor, 0) && errno == ESRCH; }
+
+static bool somebody_answers(void)
+{
+    uint32_t question = atomic_load(&unanswered);
+    if (!question) return true;
+    if (atomic_load_explicit(&plim__pre.me->ask.answered, memory_order_acquire) != question) return false;
+    atomic_compare_exchange_strong(&unanswered, &question, 0);
+    return true;
+}
+
+void plim__pre_ask_reset(void) { atomic_store(&unanswered, 0); }
 
 static bool wait_for(plim__rec_ask *ask, uint32_t question)
 {
@@ -33,7 +44,7 @@ static plim__rec_answer ask_once(const plim__pre_request *r, plim__rec_ask_kind 
     if (!plim__pre_maps(r->call)) plim__pre_heap_read();
     plim__pre_lock(&ask->lock);
     plim__rec_answer answer = PLIM__REC_GO_ON;
-    if (!atomic_load(&nobody_answers)) {
+    if (somebody_answers()) {
         ask->kind = kind;
         ask->answer = PLIM__REC_GO_ON;
         ask->call = r->call;
@@ -49,10 +60,12 @@ static plim__rec_answer ask_once(const plim__pre_request *r, plim__rec_ask_kind 
         const uint32_t question = atomic_fetch_add_explicit(&ask->asked, 1, memory_order_release) + 1;
         atomic_fetch_add(&plim__pre.header->doorbell, 1);
         plim__pre_futex(&plim__pre.header->doorbell, FUTEX_WAKE, 1, 0);
-        if (wait_for(ask, question))
+        if (wait_for(ask, question)) {
             answer = (plim__rec_answer)ask->answer;
-        else
-            atomic_store(&nobody_answers, 1);
+        } else {
+            atomic_store(&unanswered, question);
+            plim__pre_flag(PLIM__REC_UNANSWERED);
+        }
     }
     plim__pre_unlock(&ask->lock);
     return answer;
@@ -91,7 +104,7 @@ bool plim__pre_may(const plim__pre_request *r)
     if (!plim__pre.header->budget) return true;
     if (r->bytes <= PTRDIFF_MAX && claim_unasked(r)) return true;
     plim__rec_answer answer = PLIM__REC_GO_ON; /* what cannot be had anyway is left to the real function to refuse */
-    if (r->bytes <= PTRDIFF_MAX && !atomic_load(&nobody_answers)) answer = ask_once(r, PLIM__REC_MAY_I, 0, false);
+    if (r->bytes <= PTRDIFF_MAX && somebody_answers()) answer = ask_once(r, PLIM__REC_MAY_I, 0, false);
     if (answer == PLIM__REC_TRIM) {
         if (plim__pre.malloc_trim && !plim__pre_maps(r->call)) plim__pre.malloc_trim(0);
         answer = ask_once(r, PLIM__REC_MAY_I, 0, true);
@@ -106,5 +119,5 @@ bool plim__pre_may(const plim__pre_request *r)
 
 void plim__pre_failed(const plim__pre_request *r, int error)
 {
-    if (!atomic_load(&nobody_answers)) ask_once(r, PLIM__REC_FAILED, error, false);
+    if (somebody_answers()) ask_once(r, PLIM__REC_FAILED, error, false);
 }

@@ -84,12 +84,28 @@ static bool slot_claim(plim__rec_header *h, uint32_t *slot)
     return false;
 }
 
+/* A slot without the file, which a child that has changed its user or its root may not open: the header, which it has from its parent, is mapped once
+ * more (that is what an old size of 0 means), as far as the slot's end; all but the slot goes again. */
+static void *slot_from_header(plim__rec_header *h, uint64_t offset)
+{
+    if (injected()) return NULL;
+    char *all = (char *)syscall(SYS_mremap, h, 0, offset + h->slot_bytes, MREMAP_MAYMOVE, NULL);
+    if (all == MAP_FAILED) return NULL;
+    sys_unmap(all, offset);
+    if (!place) return all + offset;
+    void *me = (void *)syscall(SYS_mremap, all + offset, h->slot_bytes, h->slot_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place);
+    if (me != MAP_FAILED) return me;
+    sys_unmap(all + offset, h->slot_bytes);
+    return NULL;
+}
+
 /* Claims a slot and maps it. On failure the slot is given back: nobody has seen it. */
 static bool slot_take(plim__rec_header *h, int fd)
 {
     uint32_t slot;
     if (!slot_claim(h, &slot)) return false;
-    void *me = sys_map(place, h->slot_bytes, MAP_SHARED | (place ? MAP_FIXED : 0), fd, h->slot_offset + slot * h->slot_bytes);
+    const uint64_t offset = h->slot_offset + slot * h->slot_bytes;
+    void *me = fd >= 0 ? sys_map(place, h->slot_bytes, MAP_SHARED | (place ? MAP_FIXED : 0), fd, offset) : slot_from_header(h, offset);
     if (!me) {
         atomic_store(&h->slot[slot], 0);
         return false;
@@ -102,9 +118,9 @@ static bool slot_take(plim__rec_header *h, int fd)
 static bool shared_open(void)
 {
     const int fd = sys_open(shared_path);
-    if (fd < 0) return false;
+    plim__rec_header *h = plim__pre.header; /* a child has it already, and whoever made it has looked at it */
+    if (fd < 0) return h && slot_take(h, -1);
     const uint64_t bytes = sys_size(fd), head = (uint64_t)pages(sizeof(plim__rec_header)) * PAGE;
-    plim__rec_header *h = plim__pre.header; /* a child has it already */
     if (!h && bytes >= head) h = sys_map(NULL, head, MAP_SHARED, fd, 0);
     const bool good = h && header_good(h, bytes) && slot_take(h, fd);
     if (h && !good && !plim__pre.header)
@@ -181,6 +197,7 @@ static void slot_fill(void)
     plim__rec_process *me = plim__pre.me;
     me->pid = (int32_t)getpid();
     me->parent = (int32_t)getppid();
+    me->address = (uintptr_t)me;
     plim__pre.start_ns = plim__pre.header->start_ns;
     me->start_ns = started_ns > plim__pre.start_ns ? started_ns - plim__pre.start_ns : 0;
     plim__pre.attached_ns = plim__pre_now();
@@ -190,6 +207,7 @@ static void slot_fill(void)
     plim__pre_blocks_reset();
     plim__pre_sites_reset();
     plim__pre_unwind_reset();
+    plim__pre_ask_reset();
     plim__pre_python_tell();
     prctl(PR_SET_PTRACER, (unsigned long)plim__pre.header->supervisor, 0, 0, 0); /* it may look into us where only parents may */
     atomic_store_explicit(&me->ready, 1, memory_order_release);
@@ -229,7 +247,7 @@ static void in_child(void)
     atomic_store(&lock, 0);
     plim__pre_python_reset();
     atomic_fetch_or(&plim__pre.flags, PLIM__REC_FORKED);
-    atomic_fetch_and(&plim__pre.flags, (uint32_t)~PLIM__REC_ENDED);
+    atomic_fetch_and(&plim__pre.flags, (uint32_t)~(PLIM__REC_ENDED | PLIM__REC_UNANSWERED));
     atomic_store_explicit(plim__pre.stage, armed ? PLIM__PRE_ARMED : PLIM__PRE_OFF, memory_order_release);
 }
 

@@ -148,6 +148,7 @@ void plim__pre_land(uint64_t bytes);
 /** A block is freed: where nobody has looked at it yet, it is as if it had not been claimed. */
 void plim__pre_unclaim(const plim__rec_block *b);
 void plim__pre_failed(const plim__pre_request *r, int error);
+void plim__pre_ask_reset(void);
 
 /** Whether a call goes past the allocator. Such calls are made in signal handlers too, which may have interrupted the allocator: they must not
  *  lead into it. */
