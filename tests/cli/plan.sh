@@ -148,11 +148,12 @@ curve() { # a case: 20 budgets that rise by the same factor, each with a plan in
         END { if (n != 20) print n + 0 " budgets" }' >>"$TMP/why"
     verdict "$name"
 }
-for model in small slim; do
-    curve "$model at 20 budgets" "$models/$model.json"
-    curve "$model at 20 budgets, in training" "$models/$model.json" --train adam --batch 8
+for model in small slim; do curve "$model at 20 budgets" "$models/$model.json"; done
+curve 'small at 20 budgets, in training' "$models/small.json" --train adam --batch 8
+for model in slim resnet50; do
+    skip_sanitized "$model at 20 budgets, in training" 'the same code as for small, and minutes of it' ||
+        curve "$model at 20 budgets, in training" "$models/$model.json" --train adam --batch 8
 done
-curve 'resnet50 at 20 budgets, in training' "$models/resnet50.json" --train adam --batch 8
 expect_match 'budgets as a table' 0 '^ *budget  planned peak +estimated +to read +to write +passes$' $plan "$models/small.json" --curve
 if command -v script >/dev/null && [ "$(script -qec 'echo yes' /dev/null </dev/null 2>/dev/null | tr -d '\r')" = yes ]; then
     expect_match 'on a terminal also as a plot' 0 '^ +\+-{60}' script -qec "$plan $models/small.json --curve" /dev/null
