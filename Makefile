@@ -66,6 +66,8 @@ soak: all ## random programs and random nets for SECONDS each; every array case 
 
 soak-programs: all ## random programs of the array language against NumPy for SECONDS
 	@PLIMSOLL=$(abspath $(BUILD))/plimsoll tests/random_programs.sh $(SECONDS)
+
+soak-nets: all ## random nets for train, infer and plan for SECONDS
 	@PLIMSOLL=$(abspath $(BUILD))/plimsoll tests/random_nets/soak.sh $(SECONDS)
 
 asan: ## every test under AddressSanitizer and UndefinedBehaviorSanitizer
@@ -99,4 +101,4 @@ help: ## this list
 
 comma := ,
 
-.PHONY: all demo check bench bench-arrays bench-train bench-infer bench-exact bench-curve bench-watch bench-pack bench-plan soak soak-programs asan tsan fuzz install clean help
+.PHONY: all demo check bench bench-arrays bench-train bench-infer bench-exact bench-curve bench-watch bench-pack bench-plan soak soak-programs soak-nets asan tsan fuzz install clean help

@@ -2,8 +2,10 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct verb {
     const char *name;
@@ -74,8 +76,17 @@ static int run(int argc, char **argv)
     return v ? v->run(argc - 1, argv + 1) : unknown_verb(name);
 }
 
+/* A file that is opened takes the lowest free descriptor: the place of a standard stream that is closed, and what is meant for standard error would be written
+ * into it. Such places are filled with something that can be neither read nor written, as if they were closed. A watched program finds them closed. */
+static void fill_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC) < 0) return;
+}
+
 int main(int argc, char **argv)
 {
+    fill_streams();
     const int code = run(argc, argv);
     /* A result that did not reach its reader is a failure, whatever the verb thought. */
     if (fflush(stdout) || ferror(stdout)) {

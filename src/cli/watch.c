@@ -149,20 +149,11 @@ static int ended(job *j, int wait_status)
     return WEXITSTATUS(wait_status) ? WEXITSTATUS(wait_status) : written;
 }
 
-/* Standard streams that are closed, for us alone: the next file that is opened would take the place of one, and what is meant for standard error be
- * written into it. The program finds them closed, as they were. */
-static void streams_fill(void)
-{
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR | O_CLOEXEC) < 0) return;
-}
-
 static int run(job *j)
 {
     static char buffer[1 << 16]; /* a report is one write: what the program prints meanwhile does not come between its lines */
     plim_error err = {0};
     int wait_status = 0;
-    streams_fill();
     if (files_open(j, &err)) {
         plim__cli_fail(&err, NULL);
         return PLIM__EXIT_USAGE;
