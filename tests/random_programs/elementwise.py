@@ -82,6 +82,8 @@ ROWS = {
     "ceil": (1, ROUND, np.ceil, 0),
     "trunc": (1, ROUND, np.trunc, 0),
     "round": (1, ROUND, np.rint, 0),
+    "rint": (1, FLOAT, np.rint, 0),
+    "fabs": (1, FLOAT, np.abs, 0),
     "reciprocal": (1, FLOAT, lambda x: 1 / x, 0),
     "sqrt": (1, FLOAT, np.sqrt, 0),
     "cbrt": (1, FLOAT, np.cbrt, ULPS),
@@ -187,7 +189,9 @@ def run(fn, *args):
     if arrays:
         for k in weak:
             t = promote_weak(t, k)
-    misfit = [x for x in typed if is_number(x) and not isinstance(x, float) and not int_fits(x, t)]
+    if cls == FLOAT and fn != "divide" and not weak and KIND[t] != "f":
+        t = promote_all([float_of(a) for a in arrays])  # each operand goes to its own float
+    misfit = [x for x in typed if is_number(x) and not isinstance(x, float) and not int_fits(x, t) and cls != FLOAT]
     if misfit:
         if cls != COMPARE:
             raise Reject("the integer does not fit")
@@ -213,7 +217,8 @@ def apply(fn, t, args, first):
     ins, errs = [], []
     for k, x in enumerate(args):
         if is_number(x):
-            x = Val("bool" if k < first else t, rounded(np.array(x), "bool" if k < first else t))
+            own = "bool" if k < first else out if cls == FLOAT else t
+            x = Val(own, rounded(np.array(x), own))
         errs.append(x.err)
         ins.append(x.a if k < first else x.a.astype(comp))
     if fn == "nextafter" and out in ("f16", "bf16"):
@@ -227,6 +232,9 @@ def apply(fn, t, args, first):
     if comp.kind in "iu" and cls == ROUND:
         return Val(out, ins[0], errs[0])
     with np.errstate(all="ignore"):
+        if fn in ("signbit", "copysign") and comp.kind == "f":  # the sign of a NaN is not told
+            errs[-1] = np.where(np.isnan(ins[-1]), INF, 0.0 if errs[-1] is None else errs[-1])
+            errs[-1] = errs[-1] if errs[-1].any() else None
         return _bounded(fn, f, ulps, ins, errs, comp, out)
 
 

@@ -153,6 +153,8 @@ def make_binary(g, name, n, x):
         y = ("lit", g.pick(2, 3, 0, 1, 0.5, -1.0, 2.0, 1.5) if KIND[x.t] == "f" else g.pick(0, 1, 2, 3))
         if g.chance(0.2):
             y = g.partner(n, x)
+    elif name in FLOAT_FUNCTIONS and KIND[x.t] != "f" and g.chance(0.15):
+        y = ("lit", g.pick(-1, 300, -70000))  # which the array's own dtype may not hold, but the float does
     else:
         y = g.partner(n, x)
     pair = [n, y]
@@ -210,7 +212,8 @@ def make_close(g, name, n, x):
 
 @maker("nan_to_num")
 def make_nan_to_num(g, name, n, x):
-    return g.call(name, [n], value=g.pick(..., 0, 1, 2))
+    return g.call(name, [n], copy=g.pick(..., ..., True, False), nan=g.pick(..., 0, 1, 2.5, -1e5),
+                  posinf=g.pick(..., ..., None, 7, 1e5), neginf=g.pick(..., ..., -3.5, float("-inf")))
 
 
 @maker("sum", "prod", "mean", "var", "std", "min", "max", "ptp", "any", "all", "count_nonzero", "nansum", "nanmean",
@@ -568,6 +571,14 @@ def make_box(g, name, n, x):
                   edge=edge if edge != "edge" or g.chance(0.3) else ...)
 
 
+def weights(g, x, w):
+    """A list, which is an array of i64 or f64; or one of x's own dtype, or of another one."""
+    kind = g.r.random()
+    if kind < 0.4:
+        return ("lit", w)
+    return ("call", Dtype(x.t if kind < 0.8 else g.r.choice(DTYPES)), "dtype", [("lit", w)], [])
+
+
 @maker("conv")
 def make_conv(g, name, n, x):
     if x.ndim == 0:
@@ -577,7 +588,7 @@ def make_conv(g, name, n, x):
         k = g.r.randint(1, 3)
         w = [[g.number(x.t, True) for _ in range(k)] for _ in range(g.r.randint(1, 3))]
     edge = g.r.choice(EDGES)
-    return g.call(name, [n, ("lit", w)], edge=edge if edge != "constant" or g.chance(0.3) else ...)
+    return g.call(name, [n, weights(g, x, w)], edge=edge if edge != "constant" or g.chance(0.3) else ...)
 
 
 @maker("convolve")
@@ -587,7 +598,7 @@ def make_convolve(g, name, n, x):
             raise Reject("empty")
         zeros = [0] * (x.ndim - 1)
         n = g.pick(("call", "ravel", "function", [n], []), ("idx", n, zeros), ("idx", n, [Ellipsis] + zeros))
-    return g.call(name, [n, ("lit", [g.number(x.t, True) for _ in range(g.r.randint(1, 6))])],
+    return g.call(name, [n, weights(g, x, [g.number(x.t, True) for _ in range(g.r.randint(1, 6))])],
                   mode=g.pick(..., "full", "same", "valid"))
 
 

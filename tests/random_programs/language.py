@@ -62,19 +62,22 @@ def relu(x):
     return ew.run("maximum", x, 0)
 
 
+def steps_dtype(t):
+    """What several steps are computed in that give one function: nothing is rounded to 16 bits on the way."""
+    return "f32" if t in ("f16", "bf16", "f32") else "f64"
+
+
 def in_steps(x, f, slack):
     """A function computed in several steps: f in f64, and as many units of the largest term as its steps may lose."""
     x = as_val(x)
     t = ew.float_of(x.t)
-    comp = "f64" if t == "f64" else "f32"
+    comp = steps_dtype(x.t)
     a, e = f64_of(x), np.where(np.isfinite(err_of(x)), err_of(x), 0)
     with np.errstate(all="ignore"):
         center = f(a)
         ends = [f(a - e), f(a + e)] if x.err is not None else [center]
         own = np.nan_to_num(slack(a, center)) * ulp(1.0, comp) + 2 * ulp(center, comp)
         own = np.where(np.isfinite(center), own, 0)
-        if BYTES[t] == 2:  # each step is rounded to the narrow type
-            own = own + 4 * np.nan_to_num(slack(a, center)) * 2.0**(1 - FLOATS[t][0])
         low, high = np.minimum(center, ends[0]), np.maximum(center, ends[0])
         for y in ends[1:]:
             low, high = np.minimum(low, y), np.maximum(high, y)
@@ -106,6 +109,8 @@ def rad2deg(x):
 def isclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=False):
     if is_number(x) and is_number(y):
         raise Reject("numbers")
+    arrays = [as_val(v).t for v in (x, y) if not is_number(v)]
+    comp = promote_all([steps_dtype(t) for t in arrays])  # which numbers take, too
     x, y = as_val(x), as_val(y)
     a, b = np.broadcast_arrays(f64_of(x), f64_of(y))
     ea, eb = np.broadcast_to(err_of(x), a.shape), np.broadcast_to(err_of(y), a.shape)
@@ -115,18 +120,39 @@ def isclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=False):
         v = ((d <= bound) & np.isfinite(b)) | (a == b)
         both = np.isnan(a) & np.isnan(b)
         v = v | (both & bool(equal_nan))
-        t = promote(x.t, y.t)
-        eps = 2.0**(1 - FLOATS[t][0]) if KIND[t] == "f" else E64  # the sum of the bound is rounded too
+        eps = 2.0**(1 - FLOATS[comp][0])  # numbers, the difference, and the sum of the bound are rounded
         near = np.abs(d - bound) <= 4 * eps * (np.abs(a) + np.abs(b) + bound) + ea + eb
         near &= (a != b) | (ea > 0) | (eb > 0)
     return Val("bool", v, np.where(near & ~both, INF, 0.0))
 
 
 @function("nan_to_num")
-def nan_to_num(x, value=0):
+def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
     x = as_val(x)
-    return ew.run("where", Val("bool", np.isnan(f64_of(x)),
-                               None if x.err is None else np.where(x.err == INF, INF, 0.0)), value, x)
+    if KIND[x.t] != "f":
+        return x
+    top = largest_of(x.t)
+    for what, number in ((np.isposinf, top if posinf is None else posinf),
+                         (np.isneginf, -top if neginf is None else neginf), (np.isnan, nan)):
+        x = replaced(x, what, float(number))
+    return x
+
+
+def largest_of(t):
+    bits, _, top = FLOATS[t]
+    return float(np.ldexp(1 - 2.0**-bits, top))
+
+
+def replaced(x, what, number):
+    """`number` where what(x). An element that is not known at all stays so."""
+    at = what(x.a)
+    err = None if x.err is None else np.where(at & (x.err < INF), 0.0, x.err)
+    return Val(x.t, np.where(at, rounded(np.array(number), x.t), x.a), err)
+
+
+def without_nan(x):
+    x = as_val(x)
+    return replaced(x, np.isnan, 0.0) if KIND[x.t] == "f" else x
 
 
 # --------------------------------------------------------------------------------------------------------- reductions
@@ -453,7 +479,7 @@ def norm(x, ord=2, axis=None, keepdims=False):
 
 @function("nansum")
 def nansum(x, axis=None, keepdims=False):
-    return sum_(nan_to_num(x), axis, None, keepdims)
+    return sum_(without_nan(x), axis, None, keepdims)
 
 
 @function("nanmean")
@@ -462,7 +488,7 @@ def nanmean(x, axis=None, keepdims=False):
     if KIND[x.t] != "f":
         return mean(x, axis, None, keepdims)
     axes = axes_of(x, axis)
-    s, own = float_sum(nan_to_num(x), axes, keepdims)
+    s, own = float_sum(without_nan(x), axes, keepdims)
     n = np.sum(~np.isnan(x.a), axis=axes, keepdims=keepdims).astype(np.float64)
     with np.errstate(all="ignore"):
         m = s / n
@@ -531,28 +557,41 @@ def histogram_range(x, range):
         lo, hi = 0.0, 1.0
     else:
         lo, hi = float(x.a.min()), float(x.a.max())
-    if not (np.isfinite(lo) and np.isfinite(hi)) or lo > hi:
+    if lo == hi:
+        lo, hi = lo - 0.5, hi + 0.5
+    return lo, hi, bool(lo < hi and np.isfinite(hi - lo))
+
+
+def edges_of(x, bins, range):
+    """The edges in f64, and as the elements are compared with them: in x's own precision."""
+    lo, hi, good = histogram_range(x, range)
+    if not good:
         raise Reject("range")
-    return (lo - 0.5, hi + 0.5) if lo == hi else (lo, hi)
+    v = np.linspace(lo, hi, bins + 1)
+    return v, rounded(v, mean_dtype(x.t)).astype(np.float64)
 
 
 @function("histogram")
 def histogram(x, bins=10, range=None):
     x = as_val(x)
-    lo, hi = histogram_range(x, range)
+    if range is None and not histogram_range(x, range)[2]:  # what is not finite counts nothing
+        return Val("i64", np.zeros(bins, np.int64), None if x.err is None else np.full(bins, INF))
+    edges = edges_of(x, bins, range)[1]
+    if not (np.diff(edges) > 0).all():
+        raise Reject("x's dtype cannot tell the edges apart")
     a = f64_of(x).reshape(-1)
-    with np.errstate(all="ignore"):
-        v = np.histogram(a[~np.isnan(a)], bins, range=(lo, hi))[0]
+    a = a[(a >= edges[0]) & (a <= edges[-1])]
+    at = np.minimum(np.searchsorted(edges, a, side="right") - 1, bins - 1)
+    v = np.bincount(at, minlength=bins)
     return Val("i64", v, None if x.err is None else np.full(v.shape, INF))
 
 
 @function("histogram_edges")
 def histogram_edges(x, bins=10, range=None):
     x = as_val(x)
-    lo, hi = histogram_range(x, range)
+    v = edges_of(x, bins, range)[0]
     e = 0.0 if x.err is None or range is not None else float(x.err.max())
-    v = np.linspace(lo, hi, bins + 1)
-    return around(v, np.full(v.shape, 4 * E64 * max(abs(lo), abs(hi)) + e), "f64")
+    return around(v, np.full(v.shape, 4 * E64 * np.max(np.abs(v)) + e), mean_dtype(x.t))
 
 
 @function("logsumexp")
@@ -561,22 +600,30 @@ def logsumexp(x, axis=None, keepdims=False):
     axes = axes_of(x, axis)
     if count_of(x, axes) == 0:
         raise Reject("of no elements")
-    t = ew.float_of(x.t)
     a = f64_of(x)
     with np.errstate(all="ignore"):
         top = np.max(a, axis=axes, keepdims=True)
         shift = np.where(np.isfinite(top), top, 0)
-        v = np.log(np.sum(np.exp(a - shift), axis=axes, keepdims=True)) + shift
-        v = v if keepdims else np.squeeze(v, axis=axes)
-        top = shift if keepdims else np.squeeze(shift, axis=axes)
-        own = steps_lost(t, 8) * (np.abs(top) + np.abs(v - top) + 2) + np.max(err_of(x), axis=axes, keepdims=keepdims)
-        own = np.where(np.isfinite(v), own, 0)
-    return around(v, own, t)
+        _, total, lost = exponentials(x, a - shift, axes)
+        v = np.log(total) + shift
+        half = 2.0**-FLOATS[steps_dtype(x.t)][0]
+        # a relative error of the sum is an absolute one of its logarithm; the logarithm's own, and the last addition's
+        own = lost + half * (2 * ew.ULPS * np.abs(v - shift) + 2 * np.abs(v) + 1)
+        own = np.where(np.isfinite(v), own + np.max(err_of(x), axis=axes, keepdims=True), 0)
+        if not keepdims:
+            v, own = np.squeeze(v, axis=axes), np.squeeze(own, axis=axes)
+    return around(v, own, mean_dtype(x.t))
 
 
-def steps_lost(t, n):
-    """n roundings of numbers around 1, in the dtype that is computed in and in the one that is stored."""
-    return n * 2.0**-(53 if t == "f64" else 24) + (n * 2.0**-FLOATS[t][0] if BYTES[t] == 2 else 0)
+def exponentials(x, d, axes):
+    """exp(d), where d is x less a shift; the sum of them along the axes; and the relative error that the sum may have."""
+    half = 2.0**-FLOATS[steps_dtype(x.t)][0]
+    ex = np.exp(d)
+    total = np.sum(ex, axis=axes, keepdims=True)
+    # d is rounded, which multiplies exp(d) by 1 + |d| half; exp is off by its units in the last place; the sum is added
+    # in f64 and rounded; and what is computed here is off by as much as the best that can be had
+    shifted = np.sum(np.where(ex > 0, ex * np.abs(d), 0), axis=axes, keepdims=True) / total
+    return ex, total, half * (shifted + 2 * ew.ULPS + 4) + growth(max(count_of(x, axes), 1))
 
 
 @function("softmax")
@@ -585,18 +632,18 @@ def softmax(x, axis=-1):
     axes = axes_of(x, axis)
     if count_of(x, axes) == 0 or x.size == 0:
         raise Reject("of no elements")
-    t = ew.float_of(x.t)
     a = f64_of(x)
+    comp = steps_dtype(x.t)
+    half = 2.0**-FLOATS[comp][0]
     with np.errstate(all="ignore"):
         d = a - np.max(a, axis=axes, keepdims=True)
-        ex = np.exp(d)
-        v = ex / np.sum(ex, axis=axes, keepdims=True)
+        ex, total, lost = exponentials(x, d, axes)
+        v = ex / total
         wide = np.where(np.isfinite(d), np.abs(d), 0)
-        own = v * (steps_lost(t, 8) + steps_lost(t, 1) * wide + 2 * np.max(err_of(x), axis=axes, keepdims=True))
-        own = own + 2.0**(FLOATS[t][1] + 2)
-        if BYTES[t] == 2:
-            own = own + 2.0**FLOATS[t][1] * 4
-    return around(v, np.where(np.isfinite(v), own, 0), t)
+        own = v * (lost + half * (wide + 2 * ew.ULPS + 2))
+        own = own + v * np.expm1(2 * np.max(err_of(x), axis=axes, keepdims=True))
+        own = own + 2.0**(FLOATS[comp][1] + 2)  # exp(d) may be less than the smallest normal number
+    return around(v, np.where(np.isfinite(v), own, 0), mean_dtype(x.t))
 
 
 @function("unique_count")
@@ -886,17 +933,10 @@ def len_(x):
 # -------------------------------------------------------------------------------------------------------------- order
 
 def order_of(a, descending):
-    """Stable positions along the last axis, NaN last."""
+    """Stable positions along the last axis, NaN last; descending first."""
     if not descending:
         return np.argsort(a, axis=-1, kind="stable")
-    turned = a[..., ::-1]
-    if a.dtype.kind == "f":  # NaN last here too: they are less than everything, and stand behind it after the turn
-        nan = np.isnan(turned)
-        turned = np.where(nan, -np.inf, turned)
-        first = np.argsort(turned, axis=-1, kind="stable")
-        first = np.take_along_axis(first, np.argsort(~np.take_along_axis(nan, first, -1), axis=-1, kind="stable"), -1)
-    else:
-        first = np.argsort(turned, axis=-1, kind="stable")
+    first = np.argsort(a[..., ::-1], axis=-1, kind="stable")
     return (a.shape[-1] - 1 - first)[..., ::-1]
 
 
@@ -949,12 +989,7 @@ def best(x, k, axis, largest):
         raise Reject("k")
     values, positions = ordered(x, axis, bool(largest))
     cut = [slice(None)] * axis + [slice(0, k)]
-    values, positions = index(values, cut), index(positions, cut)
-    if KIND[x.t] == "f" and np.isnan(x.a).any():  # where NaN stand among the best is not told
-        open_ = np.where(np.isnan(x.a).any(axis=axis, keepdims=True), INF, 0.0)
-        values = Val(values.t, values.a, np.maximum(err_of(values), open_))
-        positions = Val("i64", positions.a, np.maximum(err_of(positions), open_))
-    return values, positions
+    return index(values, cut), index(positions, cut)
 
 
 @function("topk")
@@ -982,7 +1017,7 @@ def unique(x, size=None, max=None):
         if len(u) > (65536 if max is None else max):
             raise Reject("too many")
         return Val(x.t, u, err, Val("i64", len(u)), final=True)
-    if len(u) > size:
+    if len(u) > size or size > 131072:
         raise Reject("too many")
     fill = size - len(u)
     v = np.concatenate([u, np.full(fill, u[-1], u.dtype)])
@@ -1156,46 +1191,36 @@ def box(x, size, axes=None, edge="edge"):
     return around(v, own, t)
 
 
-def conv_dtype(x, w, listed):
-    return x.t if listed and KIND[x.t] == "f" else promote(x.t, w.t)
-
-
-def convolved(x, w, t, edge):
+def convolved(x, w, edge):
     sizes = [1] * (x.ndim - w.ndim) + list(w.shape)
     n = max(w.size, 1)
-    if KIND[t] == "f" and promote(x.t, w.t) != t:
-        w = ew.astype(w, t)
     flipped = moved(w, lambda a: a[(slice(None, None, -1),) * w.ndim])
 
     def mul(a, b):
         both = np.dtype(bool) if a.dtype == b.dtype == bool else None
         f = (lambda p, at: p & b[at[x.ndim - w.ndim:]]) if both else (lambda p, at: p * b[at[x.ndim - w.ndim:]])
         return windowed(a, sizes, edge, f)
-    r = product(x, flipped, mul, n)
-    return r if r.t == t else ew.astype(r, t)
+    return product(x, flipped, mul, n)
 
 
 @function("conv")
 def conv(x, w, edge="constant"):
-    listed = isinstance(w, (list, tuple))
     x, w = as_val(x), as_val(w)
     if w.ndim > x.ndim or w.ndim == 0 or w.size == 0 or x.size == 0:
         raise Reject("sizes")
-    return convolved(x, w, conv_dtype(x, w, listed), edge)
+    return convolved(x, w, edge)
 
 
 @function("convolve")
 def convolve(x, w, mode="full"):
-    listed = isinstance(w, (list, tuple))
     x, w = as_val(x), as_val(w)
     if x.ndim != 1 or w.ndim != 1 or 0 in (x.size, w.size):
         raise Reject("sizes")
-    t = conv_dtype(x, w, listed and w.size <= x.size)
     if w.size > x.size:
         x, w = w, x
     n = w.size
     before, after = {"full": (n - 1, n - 1), "same": (n // 2, (n - 1) // 2), "valid": (0, 0)}[mode]
-    return convolved(pad(x, ((before, after),)), w, t, "valid")
+    return convolved(pad(x, ((before, after),)), w, "valid")
 
 
 # --------------------------------------------------------------------------------------------------------- new arrays
