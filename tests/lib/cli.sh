@@ -90,16 +90,17 @@ skip_sanitized() {
 
 # near_floor COMMAND...: prints a budget in bytes that the command just fits into. A constant would not do: the size of the process depends on the
 # machine, the compiler and the sanitizer. So the command is planned (--plan-only) with the budget that it names when it refuses one, until it
-# accepts; 1 MiB more, because no two processes are of exactly the same size.
+# accepts; each time with 1 MiB more, because no two processes are of exactly the same size.
 near_floor() {
     near_bytes=1048576
     for near_try in 1 2 3 4 5 6 7 8 9 10; do
         if "$@" --plan-only --memory "$near_bytes" >/dev/null 2>"$TMP/near_floor"; then
-            echo $((near_bytes + 1048576))
+            echo "$near_bytes"
             return 0
         fi
-        near_bytes=$(sed -n 's/.*(--memory \([0-9]*\)).*/\1/p' "$TMP/near_floor")
-        [ -n "$near_bytes" ] || break
+        near_named=$(sed -n 's/.*(--memory \([0-9]*\)).*/\1/p' "$TMP/near_floor")
+        [ -n "$near_named" ] || break
+        near_bytes=$((near_named + 1048576))
     done
     echo "near_floor: no budget is accepted: $*" >&2
     cat "$TMP/near_floor" >&2
