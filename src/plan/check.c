@@ -109,6 +109,19 @@ static plim_status check_step_slots(const plim_plan *plan, const plim__pass *p, 
     return stage->slot == PLIM__NONE ? PLIM_OK : alive_at(plan, stage->slot, p->time0 + t, err);
 }
 
+/* I3: what is being written to a file stays where it is until that was waited for: by a WAIT step, at the end of the pass, or, in a ring of slots, which lives
+ * as long as the pass, before the slot is filled again. */
+static plim_status check_written(const plim_plan *plan, const plim__pass *p, uint32_t t, plim_error *err)
+{
+    const plim__pvalue *v = &p->value[p->step[t].index];
+    const plim__slot *s = &plan->slot[v->slot];
+    bool waited = v->stored || s->copies > 1 || s->last >= p->time0 + p->n_steps - 1;
+    for (uint32_t w = t + 1; w < p->n_steps && !waited; w++) waited = p->step[w].kind == PLIM__STEP_WAIT && p->step[w].index == p->step[t].index;
+    PLIM_FAIL_IF(!waited, err, PLIM_E_PLAN, "I3: '%s' is written from slot %u, and nobody waits for that while the slot lives",
+                 plan->graph->value[v->value].name, v->slot);
+    return PLIM_OK;
+}
+
 /* I3: and while loops turn between one use and the next. */
 static plim_status check_carried(const plim_plan *plan, const plim__pass *p, const plim__pvalue *v, const span *s, plim_error *err)
 {
@@ -128,7 +141,10 @@ static plim_status check_lifetimes(const plim_plan *plan, const plim__pass *p, p
 {
     span *spans = plim__new(&plan->alloc, p->n_values, sizeof *spans, err);
     plim_status status = spans ? PLIM_OK : PLIM_E_NOMEM;
-    for (uint32_t t = 0; t < p->n_steps && status == PLIM_OK; t++) status = check_step_slots(plan, p, t, spans, err);
+    for (uint32_t t = 0; t < p->n_steps && status == PLIM_OK; t++) {
+        status = check_step_slots(plan, p, t, spans, err);
+        if (status == PLIM_OK && p->step[t].kind == PLIM__STEP_WRITE) status = check_written(plan, p, t, err);
+    }
     for (uint32_t i = 0; i < p->n_values && status == PLIM_OK; i++)
         if (has_slot(&p->value[i])) status = check_carried(plan, p, &p->value[i], &spans[i], err);
     plim__free(&plan->alloc, spans);

@@ -404,7 +404,7 @@ static void make_slots(plim__measure *m, const plim_plan *plan, plim__pass *p)
         if (!needs_slot(v)) continue;
         plim__slot s = {.value = v->value, .copies = 1, .stage = PLIM__NONE};
         if (looping && v->depth == p->n_cut && v->role == PLIM__ROLE_READ) s.copies = plan->read_copies;
-        if (looping && v->depth == p->n_cut && v->role == PLIM__ROLE_WRITE && !p->node[v->producer].post) s.copies = plan->write_copies;
+        if (plim__write_has_ring(plan, p, v)) s.copies = plan->write_copies;
         v->slot = add_slot(m, &s);
     }
     for (uint32_t i = 0; i < p->n_nodes; i++) {

@@ -304,8 +304,7 @@ static void add_writes(maker *b, const plim__pnode *x, uint32_t depth, bool post
         const bool late = x->post || v->role == PLIM__ROLE_WHOLE || plim__out_accumulates(x, j, b->g->value[v->value].shape.rank);
         if (!written(v) || late != post) continue;
         add_step(p, PLIM__STEP_WRITE, x->out[j], v->role == PLIM__ROLE_WHOLE ? 0 : depth, post);
-        const bool ring = !post && p->n_cut > 0 && depth == p->n_cut && v->role == PLIM__ROLE_WRITE && b->plan->write_copies > 1;
-        if (!ring && v->role != PLIM__ROLE_WHOLE) push(&b->writing, b->next_write, x->out[j]);
+        if (!plim__write_has_ring(b->plan, p, v) && v->role != PLIM__ROLE_WHOLE) push(&b->writing, b->next_write, x->out[j]);
     }
 }
 

@@ -533,6 +533,7 @@ static const struct twin {
     {"pad(exp(sum(x, 1, keepdims=True))[:, :0], ((0, 0), (1, 3)), 'constant', 2)[:, 1:3]", "full((211, 2), 2, f32)"},
     {"concat((repeat(exp(x), 0, 1), y * 2), 1)", "y * 2"},
     {"concat((norm(x, 1.5, keepdims=True)[:-1:2] + 1, y[:1, :1]), 0)", "y[:1, :1] * 1"},
+    {"p1 = x[::-1] % y; q1 = argsort(p1, 0); concat((f64(q1), f64(p1)), 1)", "concat((f64(argsort(x[::-1] % y, 0)), f64(x[::-1] % y)), 1)"},
     {"flip(cumsum(lu, 0), 0)[0]", "sum(lu, 0)"},
     {"cumprod(i, 1)[:, 3:]", "prod(i[:, :3], 1, keepdims=True) * cumprod(i[:, 3:], 1)"},
     {"cumsum(argmax(lu, 1))[1:] - cumsum(argmax(lu, 1))[:-1]", "argmax(lu, 1)[1:]"},
