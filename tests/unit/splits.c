@@ -11,8 +11,8 @@
 #include "programs.h"
 #include "run/run.h"
 
-#define BUDGETS 12
-#define RANDOM_PLANS 20
+#define BUDGETS (SANITIZED ? 6 : 12)
+#define RANDOM_PLANS (SANITIZED ? 10 : 20)
 #define MOST_TILES 100 /* of a random plan: more only cost time */
 
 /* Extents are odd or prime, so that no tile divides them. */
