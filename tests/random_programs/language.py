@@ -680,7 +680,9 @@ def cumulative(x, axis, dtype, product):
         own = np.cumsum(e, axis=axis) if e.any() else np.zeros(a.shape)
         if not grid_exact(big, a):
             v = np.cumsum(a.astype(np.longdouble), axis=axis).astype(np.float64)
-            own = own + np.where(np.isfinite(big), big * growth(max(n, 1)) * 2, np.where(np.isfinite(v), INF, 0))
+            # each addition is rounded, and where few values repeat every one of them the same way
+            lost = E64 * (np.cumsum(big, axis=axis) + 2 * big)
+            own = own + np.where(np.isfinite(big), lost, np.where(np.isfinite(v), INF, 0))
             own = np.where(np.isinf(v) & np.isfinite(a).all(), INF, own)
         if zeros_open(x):
             own = np.where(v == 0, np.maximum(own, TINY), own)
@@ -1179,9 +1181,11 @@ def box(x, size, axes=None, edge="edge"):
     comp = "f64" if t == "f64" else "f32"
     with np.errstate(all="ignore"):
         a = f64_of(x)
-        v = windowed(a, sizes, edge, lambda p, at: p) / n
+        wide = a.astype(np.longdouble) if comp == "f64" else a
+        v = (windowed(wide, sizes, edge, lambda p, at: p) / n).astype(np.float64)
         big = windowed(np.abs(a), sizes, edge, lambda p, at: p) / n
-        own = 8 * 2.0**-FLOATS[comp][0] * big
+        # one axis after the other: as many additions as they have neighbours; the quotient; what is computed here
+        own = (sum(s - 1 for s in sizes) + 3) * 2.0**-FLOATS[comp][0] * big
         if x.err is not None:
             own = own + windowed(np.asarray(x.err), sizes, edge, lambda p, at: p) / n
         own = np.where(np.isfinite(v), own, 0)
