@@ -454,8 +454,8 @@ def norm(x, ord=2, axis=None, keepdims=False):
         if np.isinf(ord):
             return (np.max if ord > 0 else np.min)(y, axis=axes, keepdims=keepdims)
         if ord == 1:
-            return np.sum(y, axis=axes, keepdims=keepdims)
-        return np.sum(y**ord, axis=axes, keepdims=keepdims)**(1.0 / ord)
+            return np.sum(y, axis=axes, keepdims=keepdims, dtype=np.longdouble).astype(np.float64)
+        return np.sum(y**ord, axis=axes, keepdims=keepdims, dtype=np.longdouble).astype(np.float64)**(1.0 / ord)
     with np.errstate(all="ignore"):
         v = np.asarray(fold(a), np.float64)
         own = np.zeros(v.shape)
@@ -619,7 +619,7 @@ def exponentials(x, d, axes):
     """exp(d), where d is x less a shift; the sum of them along the axes; and the relative error that the sum may have."""
     half = 2.0**-FLOATS[steps_dtype(x.t)][0]
     ex = np.exp(d)
-    total = np.sum(ex, axis=axes, keepdims=True)
+    total = np.sum(ex, axis=axes, keepdims=True, dtype=np.longdouble).astype(np.float64)
     # d is rounded, which multiplies exp(d) by 1 + |d| half; exp is off by its units in the last place; the sum is added
     # in f64 and rounded; and what is computed here is off by as much as the best that can be had
     shifted = np.sum(np.where(ex > 0, ex * np.abs(d), 0), axis=axes, keepdims=True) / total
