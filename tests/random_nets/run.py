@@ -164,6 +164,8 @@ class Judge:
                 "%s: VmHWM %d is %d bytes above the planned peak %d" % (what, peak, peak - planned, planned),
                 shell(r.argv, budget),
             )
+        if r.json.get("rejected_plans", 0):
+            self.fail("verifier", "%s: %d plans were rejected" % (what, r.json["rejected_plans"]), shell(r.argv, budget))
         if planned > budget:
             self.fail("planned", "%s: planned %d in a budget of %d" % (what, planned, budget), shell(r.argv, budget))
 

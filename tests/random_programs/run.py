@@ -247,6 +247,8 @@ class Runner:
                     raise Failure("JSON", f"'{name}' is told as {said}, expected {piece.t} {piece.shape}")
         if left:
             raise Failure("litter", f"left behind: {sorted(left)}")
+        if facts["rejected_plans"]:
+            raise Failure("verifier", f"{facts['rejected_plans']} plans were rejected")
         spare = facts["planned_peak_bytes"] - facts["peak_rss_bytes"]
         self.spare.append(spare)
         if spare < 0 and not self.sanitized:
