@@ -454,8 +454,8 @@ def norm(x, ord=2, axis=None, keepdims=False):
         if np.isinf(ord):
             return (np.max if ord > 0 else np.min)(y, axis=axes, keepdims=keepdims)
         if ord == 1:
-            return np.sum(y, axis=axes, keepdims=keepdims)
-        return np.sum(y**ord, axis=axes, keepdims=keepdims)**(1.0 / ord)
+            return np.sum(y, axis=axes, keepdims=keepdims, dtype=np.longdouble).astype(np.float64)
+        return np.sum(y**ord, axis=axes, keepdims=keepdims, dtype=np.longdouble).astype(np.float64)**(1.0 / ord)
     with np.errstate(all="ignore"):
         v = np.asarray(fold(a), np.float64)
         own = np.zeros(v.shape)
@@ -619,7 +619,7 @@ def exponentials(x, d, axes):
     """exp(d), where d is x less a shift; the sum of them along the axes; and the relative error that the sum may have."""
     half = 2.0**-FLOATS[steps_dtype(x.t)][0]
     ex = np.exp(d)
-    total = np.sum(ex, axis=axes, keepdims=True)
+    total = np.sum(ex, axis=axes, keepdims=True, dtype=np.longdouble).astype(np.float64)
     # d is rounded, which multiplies exp(d) by 1 + |d| half; exp is off by its units in the last place; the sum is added
     # in f64 and rounded; and what is computed here is off by as much as the best that can be had
     shifted = np.sum(np.where(ex > 0, ex * np.abs(d), 0), axis=axes, keepdims=True) / total
@@ -680,7 +680,9 @@ def cumulative(x, axis, dtype, product):
         own = np.cumsum(e, axis=axis) if e.any() else np.zeros(a.shape)
         if not grid_exact(big, a):
             v = np.cumsum(a.astype(np.longdouble), axis=axis).astype(np.float64)
-            own = own + np.where(np.isfinite(big), big * growth(max(n, 1)) * 2, np.where(np.isfinite(v), INF, 0))
+            # each addition is rounded, and where few values repeat every one of them the same way
+            lost = E64 * (np.cumsum(big, axis=axis) + 2 * big)
+            own = own + np.where(np.isfinite(big), lost, np.where(np.isfinite(v), INF, 0))
             own = np.where(np.isinf(v) & np.isfinite(a).all(), INF, own)
         if zeros_open(x):
             own = np.where(v == 0, np.maximum(own, TINY), own)
@@ -1179,9 +1181,11 @@ def box(x, size, axes=None, edge="edge"):
     comp = "f64" if t == "f64" else "f32"
     with np.errstate(all="ignore"):
         a = f64_of(x)
-        v = windowed(a, sizes, edge, lambda p, at: p) / n
+        wide = a.astype(np.longdouble) if comp == "f64" else a
+        v = (windowed(wide, sizes, edge, lambda p, at: p) / n).astype(np.float64)
         big = windowed(np.abs(a), sizes, edge, lambda p, at: p) / n
-        own = 8 * 2.0**-FLOATS[comp][0] * big
+        # one axis after the other: as many additions as they have neighbours; the quotient; what is computed here
+        own = (sum(s - 1 for s in sizes) + 3) * 2.0**-FLOATS[comp][0] * big
         if x.err is not None:
             own = own + windowed(np.asarray(x.err), sizes, edge, lambda p, at: p) / n
         own = np.where(np.isfinite(v), own, 0)
