@@ -28,7 +28,8 @@ def by_zero(f):
     def g(a, b):
         if a.dtype.kind == "f":
             return f(a, b)
-        return np.where(b == 0, 0, f(a, np.where(b == 0, 1, b))).astype(a.dtype)
+        zero, one = a.dtype.type(0), a.dtype.type(1)  # a Python number would turn a single u64 into f64
+        return np.where(b == 0, zero, f(a, np.where(b == 0, one, b))).astype(a.dtype)
     return g
 
 
