@@ -41,7 +41,7 @@ extern "C" {
 
 #define PLIM_API __attribute__((visibility("default")))
 #define PLIM_VERSION "0.1.0"
-#define PLIM_MAX_RANK 8
+#define PLIM_MAX_RANK 12
 
 /* ------------------------------------------------------------------------------------------------ errors */
 

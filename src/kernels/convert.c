@@ -2,9 +2,9 @@
  *
  * Float to integer is what NumPy's casts give on x86, on every architecture: truncation toward zero in a 32-bit register (a 64-bit one
  * for u32, i64 and u64), where NaN and what does not fit become the most negative integer, then two's complement wrapping to the width.
- * Integer to integer wraps. To bool is "not 0", so NaN is true. f16 and bf16 round once, to nearest even: f64 reaches them
- * through an f32 rounded to odd (Boldo and Melquiond, "When double rounding is odd", 2005: exact since 24 >= 11 + 2), integers through
- * f32, which is exact wherever f16 is finite.
+ * Integer to integer wraps. To bool is "not 0", so NaN is true. f16 and bf16 round once, to nearest even: what
+ * f32 does not hold reaches them through an f32 rounded to odd (Boldo and Melquiond, "When double rounding is odd", 2005: exact since
+ * 24 >= 11 + 2).
  *
  * Reentrant; nothing is allocated (f16 and bf16 pass through 1 KiB of stack). */
 #include "kernels/convert.h"

@@ -395,7 +395,7 @@ static plim_status dataset_find(const plim__hdf5 *h, const char *object, const d
     if (d->data < 0 || d->type < 0 || d->space < 0 || d->list < 0) return fail_object(h, PLIM_E_FORMAT, object, "not a dataset, or damaged", err);
     if (!type_of(h, d->type, out)) return fail_object(h, PLIM_E_UNSUPPORTED, object, "its elements are neither plain integers nor floats", err);
     if (!shape_of(h, d->space, &out->shape) || plim_shape_bytes(&bytes, &out->shape, out->dtype, NULL) != PLIM_OK)
-        return fail_object(h, PLIM_E_FORMAT, object, "its shape is not one of at most 8 dimensions", err);
+        return fail_object(h, PLIM_E_FORMAT, object, "its shape has too many dimensions or elements", err);
     if (h->list_layout(d->list) != H5D_CONTIGUOUS || h->list_external(d->list) != 0)
         return fail_object(h, PLIM_E_UNSUPPORTED, object,
                            "its data does not lie in one piece (chunked, compressed or elsewhere); load the model with Keras and save it again", err);

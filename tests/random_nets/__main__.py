@@ -22,14 +22,13 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "lib")]
 import cgroup  # noqa: E402
 import complete  # noqa: E402
 import generate  # noqa: E402
 import run  # noqa: E402
 import shrink  # noqa: E402
-
-HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def arguments():

@@ -291,6 +291,8 @@ def _corners(fn, f, ins, errs, center, shape, comp):
             vague = vague | (e == INF)
             if fn in WILD:
                 vague = vague | (e > WILD[fn])
+            if fn == "tan":  # a pole lies between the ends
+                vague = vague | (np.floor((x - e) / np.pi + 0.5) != np.floor((x + e) / np.pi + 0.5))
             if x.dtype.kind != "f":  # a condition, or an integer among floats
                 vague = vague | (e > 0)
     if fn in ("remainder", "floor_divide"):

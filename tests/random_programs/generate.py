@@ -316,7 +316,7 @@ def make_reshape(g, name, n, x):
 @maker("squeeze")
 def make_squeeze(g, name, n, x):
     ones = [k for k, s in enumerate(x.shape) if s == 1]
-    if not ones and x.ndim < 7 and g.chance(0.7):
+    if not ones and x.ndim < 11 and g.chance(0.7):
         d = g.r.randint(0, x.ndim)
         return g.call(name, [("call", "expand_dims", "function", [n, ("lit", d)], [])], axis=g.pick(..., d))
     return g.call(name, [n], axis=g.r.choice(ones) if ones and g.chance(0.6) else ...)
@@ -324,8 +324,11 @@ def make_squeeze(g, name, n, x):
 
 @maker("expand_dims")
 def make_expand(g, name, n, x):
-    if x.ndim > 5:
+    if x.ndim > 9:
         raise Reject("rank")
+    if g.chance(0.15):  # to a rank that few files have
+        rank = g.r.randint(x.ndim + 1, 11)
+        return g.call(name, [n], axis=tuple(g.r.sample(range(rank), rank - x.ndim)))
     axis = g.r.randint(-x.ndim - 1, x.ndim)
     return g.call(name, [n], axis=axis if g.chance(0.8) else (0, x.ndim + 1))
 
@@ -374,7 +377,7 @@ def make_stacks(g, name, n, x):
 
 @maker("stack")
 def make_stack(g, name, n, x):
-    if x.ndim > 6:
+    if x.ndim > 10:
         raise Reject("rank")
     pieces = [n] * g.r.randint(1, 3)
     if x.ndim:

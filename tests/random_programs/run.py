@@ -5,8 +5,8 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 
+import cgroup
 import numpy as np
 
 from program import is_list
@@ -14,92 +14,6 @@ from values import INF, KIND, REP
 
 TIMEOUT = 120
 AMPLE = 96 << 20  # above the floor: more than any of these programs can use
-
-
-class Groups:
-    """Memory cgroups, version 1 or 2, for one process at a time; `base` is None where none can be made."""
-
-    def __init__(self):
-        self.base, self.version, self.count = None, 0, 0
-        for base, version, limit in self._candidates():
-            probe = os.path.join(base, f"plimsoll-probe-{os.getpid()}")
-            try:
-                os.mkdir(probe)
-                writable = os.access(os.path.join(probe, limit), os.W_OK)
-                os.rmdir(probe)
-            except OSError:
-                continue
-            if writable:
-                self.base, self.version = base, version
-                return
-
-    @staticmethod
-    def _candidates():
-        own = {}
-        try:
-            with open("/proc/self/cgroup", encoding="ascii") as f:
-                for line in f:
-                    _, names, path = line.rstrip("\n").split(":", 2)
-                    for name in names.split(","):
-                        own[name] = path
-        except OSError:
-            return
-        if "memory" in own:
-            yield "/sys/fs/cgroup/memory", 1, "memory.limit_in_bytes"
-            yield "/sys/fs/cgroup/memory" + own["memory"].rstrip("/"), 1, "memory.limit_in_bytes"
-        path = own.get("", "/").rstrip("/")
-        while True:
-            base = "/sys/fs/cgroup" + path
-            if os.path.exists(base + "/cgroup.controllers"):
-                try:
-                    with open(base + "/cgroup.subtree_control", "w", encoding="ascii") as f:
-                        f.write("+memory")
-                except OSError:
-                    pass
-                yield base, 2, "memory.max"
-            if not path:
-                return
-            path = path.rsplit("/", 1)[0]
-
-    def make(self, limit):
-        self.count += 1
-        folder = f"{self.base}/plimsoll-programs-{os.getpid()}-{self.count}"
-        os.mkdir(folder)
-        write = lambda name, value: open(f"{folder}/{name}", "w", encoding="ascii").write(str(value))  # noqa: E731
-        try:
-            if self.version == 1:
-                write("memory.limit_in_bytes", limit)
-                try:
-                    write("memory.memsw.limit_in_bytes", limit)
-                except OSError:
-                    write("memory.swappiness", 0)
-            else:
-                write("memory.max", limit)
-                write("memory.swap.max", 0)
-        except OSError:
-            pass
-        return folder
-
-    @staticmethod
-    def killed(folder):
-        for name in ("memory.oom_control", "memory.events"):
-            try:
-                with open(f"{folder}/{name}", encoding="ascii") as f:
-                    for line in f:
-                        if line.startswith("oom_kill "):
-                            return int(line.split()[1]) > 0
-            except OSError:
-                pass
-        return False
-
-    @staticmethod
-    def remove(folder):
-        for _ in range(50):
-            try:
-                os.rmdir(folder)
-                return
-            except OSError:
-                time.sleep(0.02)
 
 
 def on_disk():
@@ -124,8 +38,9 @@ class Failure(Exception):
 class Runner:
     def __init__(self, plimsoll, groups=True):
         self.plimsoll = os.path.abspath(plimsoll)
-        self.groups = Groups() if groups else None
-        if self.groups and self.groups.base is None:
+        try:
+            self.groups = cgroup.Cgroups() if groups else None
+        except OSError:
             self.groups = None
         self.folder = tempfile.mkdtemp(prefix="random-programs-", dir=on_disk())
         self.inputs = {}
@@ -190,12 +105,12 @@ class Runner:
         try:
             done = subprocess.run(command + words, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT,
                                   check=False)
-            killed = bool(folder) and Groups.killed(folder)
+            killed = bool(folder) and self.groups.killed(folder)
         except subprocess.TimeoutExpired:
             raise Failure("hangs", f"more than {TIMEOUT} s") from None
         finally:
             if folder:
-                Groups.remove(folder)
+                self.groups.remove(folder)
         return done.returncode, done.stdout, done.stderr.decode("utf-8", "replace").strip(), killed
 
     def find_floor(self, words):

@@ -27,11 +27,11 @@ static double half_value(uint16_t h, int exponent_bits)
 }
 
 /* The nearest half by bisection over the positive ones, ties to even. */
-static uint16_t half_nearest(double x, int exponent_bits)
+static uint16_t half_nearest(long double x, int exponent_bits)
 {
     const uint16_t infinite = (uint16_t)(((1 << exponent_bits) - 1) << (15 - exponent_bits)), sign = signbit(x) ? 0x8000 : 0;
     if (isnan(x)) return infinite | 1;
-    const double a = fabs(x);
+    const long double a = fabsl(x);
     uint16_t lo = 0, hi = infinite; /* value(lo) <= a < value(hi), the infinite one taken as the next power of two */
     const double beyond = 2 * half_value((uint16_t)(infinite - (1 << (15 - exponent_bits))), exponent_bits);
     if (a >= beyond) return infinite | sign;
@@ -42,7 +42,7 @@ static uint16_t half_nearest(double x, int exponent_bits)
         else
             hi = mid;
     }
-    const double below = a - half_value(lo, exponent_bits), above = (hi == infinite ? beyond : half_value(hi, exponent_bits)) - a;
+    const long double below = a - half_value(lo, exponent_bits), above = (hi == infinite ? beyond : half_value(hi, exponent_bits)) - a;
     return (uint16_t)(sign | (below < above || (below == above && lo % 2 == 0) ? lo : hi));
 }
 
@@ -147,13 +147,14 @@ static void expect(plim_dtype to, void *want, plim_dtype from, const void *p)
     const double x = from_float ? as_double(from, p) : 0;
     const uint64_t u = from_float ? 0 : as_bits(from, p);
     const double value = from_float ? x : from == PLIM_U64 ? (double)u : (double)(int64_t)u;
+    const long double exact = from_float ? (long double)x : from == PLIM_U64 ? (long double)u : (long double)(int64_t)u;
     const float value32 = from_float ? (float)x : from == PLIM_U64 ? (float)u : (float)(int64_t)u;
     switch (to) {
     case PLIM_BOOL: *(uint8_t *)want = from_float ? x != 0 : u != 0; return;
     case PLIM_F64: *(double *)want = value; return;
     case PLIM_F32: *(float *)want = value32; return;
-    case PLIM_F16: *(uint16_t *)want = half_nearest(from_float ? value : (double)value32, 5); return;
-    case PLIM_BF16: *(uint16_t *)want = half_nearest(from_float ? value : (double)value32, 8); return;
+    case PLIM_F16: *(uint16_t *)want = half_nearest(exact, 5); return;
+    case PLIM_BF16: *(uint16_t *)want = half_nearest(exact, 8); return;
     default: break;
     }
     const uint64_t bits = from_float ? truncated(x, to) : u;
@@ -172,7 +173,7 @@ static void test_all_pairs(void **unused)
     static const double value[] = {0.0, -0.0, 1, -1, 0.5, -0.75, 2, 127, 128, -128, -129, 255, 256, 300, -300, 32767, 32768, 65504, 65520, 65535, 70000,
                                    -70000, 2147483647, 2147483648.0, -2147483648.0, -2147483649.0, 3e9, 4294967295.0, 4294967296.0, 1e10, -1e10, 9e18,
                                    9.3e18, -9.3e18, 1.5e19, 1.9e19, 1e30, -1e30, 1e300, 1e-30, 1e-310, 0.1, 1.0 / 3, 16777217, INFINITY, -INFINITY, NAN};
-    enum { N = 777 };
+    enum { N = 777, TIES = 200 };
     for (plim_dtype from = 0; from < PLIM_DTYPE_COUNT; from++) {
         const uint64_t size = plim_dtype_bytes(from);
         _Alignas(8) char in[N * 8], out[N * 8];
@@ -181,6 +182,11 @@ static void test_all_pairs(void **unused)
         if (from == PLIM_BOOL)
             for (size_t i = 0; i < N; i++) in[i] &= 1;
         for (size_t i = 0; i < COUNT_OF(value); i++) expect(from, in + i * size, PLIM_F64, &value[i]);
+        for (size_t i = 0; i < TIES && !plim__dtype_is_float(from); i++) { /* integers at, and one beside, the middle between two of bf16 */
+            const uint64_t tie = (2 * (128 + i * 37 % 128) + 1) << (i * 13 % (8 * size)), beside = tie + i % 3 - 1;
+            memcpy(in + (N - 1 - i) * size, &beside, size);
+            if (from == PLIM_BOOL) in[N - 1 - i] &= 1;
+        }
         for (plim_dtype to = 0; to < PLIM_DTYPE_COUNT; to++) {
             for (int isa = 0; isa < 2; isa++) {
                 if (to == from || !loop_of(isa, to, from)) continue;

@@ -154,7 +154,7 @@ static void test_refusals(void **state)
     parts_lab lab = parts_lab_new(3);
     uint32_t v;
     plim_error err = {0};
-    const plim_shape s = {2, {5, 4}}, big = {8, {1, 1, 1, 1, 1, 1, 1, 1}}, i = {1, {3}}, d = {2, {3, 4}}, wrong = {2, {5, 3}};
+    const plim_shape s = {2, {5, 4}}, big = {PLIM_MAX_RANK, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}, i = {1, {3}}, d = {2, {3, 4}}, wrong = {2, {5, 3}};
     const uint32_t x = parts_lab_input(&lab, PLIM_F32, &s), xb = parts_lab_input(&lab, PLIM_F32, &big);
     const uint32_t dy = parts_lab_input(&lab, PLIM_F32, &d);
     const uint32_t index = parts_lab_input(&lab, PLIM_I64, &i), pairs = parts_lab_input(&lab, PLIM_I64, &s);

@@ -131,7 +131,7 @@ static void refuses(void **state)
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", PLIM_E_FORMAT, "dimension"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (,)}", PLIM_E_FORMAT, "dimension"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1 2)}", PLIM_E_FORMAT, "','"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1)}", PLIM_E_UNSUPPORTED, "more than 8 dimensions"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1)}", PLIM_E_UNSUPPORTED, "more than 12 dimensions"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}", PLIM_E_OVERFLOW, "[4294967296,4294967296]"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904,)}", PLIM_E_OVERFLOW, "[4611686018427387904]"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}", PLIM_E_OVERFLOW, "(99999999999999999999,)"},

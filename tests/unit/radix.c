@@ -138,7 +138,7 @@ static void test_passes(void **state)
 static void test_refusals(void **state)
 {
     (void)state;
-    const plim_shape s = {2, {0, 4}}, wide = {8, {2, 1, 1, 1, 1, 1, 1, 2}};
+    const plim_shape s = {2, {0, 4}}, wide = {PLIM_MAX_RANK, {2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2}};
     parts_lab lab = parts_lab_new(3);
     uint32_t v;
     const double half = 0.5, bad = NAN;

@@ -170,7 +170,7 @@ static const struct {
     {PLACED("\"U8\"", "[\"4\"]", "[0,4]"), 4, PLIM_E_FORMAT, "x.shape: expected 1 number"},
     {PLACED("\"U8\"", "[4.0]", "[0,4]"), 4, PLIM_E_FORMAT, "x.shape: expected 1 number"},
     {PLACED("\"U8\"", "[2,-2]", "[0,4]"), 4, PLIM_E_FORMAT, "x.shape: an extent of -2"},
-    {PLACED("\"U8\"", "[1,1,1,1,1,1,1,1,1]", "[0,1]"), 1, PLIM_E_UNSUPPORTED, "x.shape: 9 dimensions; 8 are supported"},
+    {PLACED("\"U8\"", "[1,1,1,1,1,1,1,1,1,1,1,1,1]", "[0,1]"), 1, PLIM_E_UNSUPPORTED, "x.shape: 13 dimensions; 12 are supported"},
     {PLACED("\"U8\"", "[4294967296,4294967296]", "[0,0]"), 0, PLIM_E_OVERFLOW, "x: "},
     {PLACED("\"F64\"", "[2305843009213693952]", "[0,0]"), 0, PLIM_E_OVERFLOW, "x: "},
     {PLACED("\"U8\"", "[99999999999999999999]", "[0,0]"), 0, PLIM_E_FORMAT, "not JSON"},

@@ -28,7 +28,7 @@ static void parse_refuses_the_rest(void **state)
     (void)state;
     static const struct { const char *text; plim_status status; } cases[] = {
         {"x", PLIM_E_SHAPE}, {"3x", PLIM_E_SHAPE}, {"x3", PLIM_E_SHAPE}, {"3xx4", PLIM_E_SHAPE}, {"-3", PLIM_E_SHAPE}, {"3.5", PLIM_E_SHAPE},
-        {"(3", PLIM_E_SHAPE}, {"3)", PLIM_E_SHAPE}, {"(3)4", PLIM_E_SHAPE}, {" ", PLIM_E_SHAPE}, {"1x2x3x4x5x6x7x8x9", PLIM_E_SHAPE},
+        {"(3", PLIM_E_SHAPE}, {"3)", PLIM_E_SHAPE}, {"(3)4", PLIM_E_SHAPE}, {" ", PLIM_E_SHAPE}, {"1x2x3x4x5x6x7x8x9x1x2x3x4", PLIM_E_SHAPE},
         {"9223372036854775808", PLIM_E_OVERFLOW}, {"99999999999999999999999", PLIM_E_OVERFLOW},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {

@@ -1,10 +1,10 @@
-"""Memory cgroups for Python: tests/lib/cgroup.sh finds where they can be made, and this makes one for each run."""
+"""Memory cgroups for Python: cgroup.sh finds where they can be made, and this makes one for each run."""
 import itertools
 import os
 import subprocess
 import time
 
-LIB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib", "cgroup.sh")
+LIB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cgroup.sh")
 counter = itertools.count()
 
 
@@ -19,7 +19,7 @@ class Cgroups:
         self.remove(folder)
 
     def make(self, limit):
-        folder = os.path.join(self.base, "plimsoll-nets-%d-%d" % (os.getpid(), next(counter)))
+        folder = os.path.join(self.base, "plimsoll-test-%d-%d" % (os.getpid(), next(counter)))
         os.mkdir(folder)
         for name in ["memory.limit_in_bytes", "memory.memsw.limit_in_bytes"] if self.old else ["memory.max"]:
             self.write(folder, name, str(limit), name != "memory.memsw.limit_in_bytes")
