@@ -110,6 +110,33 @@ static bool parts_fit(const builder *b, uint32_t i, uint32_t outside)
     return true;
 }
 
+/* Is input v what an axis is scanned for, along a loop of this pass? All of it has to be in memory when the loop has ended, for a node that reads it then. */
+static bool is_scanned_here(const builder *b, uint32_t v)
+{
+    const plim__value *x = &b->g->value[v];
+    const plim__axes *axes = &b->labels->nest->axes[x->node];
+    for (uint32_t d = 0; d < x->shape.rank && b->accumulates[x->node]; d++)
+        if (axes->out[x->out][d] >= 0 && axes->axis[axes->out[x->out][d]].kind == PLIM__SCAN) return true;
+    return false;
+}
+
+/* Can a later pass read v from a file, and is it too large to be in memory whole? */
+static bool is_better_on_file(const builder *b, uint32_t v)
+{
+    return b->g->value[v].bytes > b->f->small && (b->plan->write_file[v] != PLIM__NONE || b->f->spill_above != UINT64_MAX);
+}
+
+/* What node i reads of its input k, when nothing is cut. */
+static uint64_t bytes_read(const builder *b, uint32_t i, uint32_t k)
+{
+    const plim__axes *axes = &b->labels->nest->axes[i];
+    plim__range whole[PLIM__MAX_AXES];
+    plim__region box;
+    for (uint32_t a = 0; a < axes->n; a++) whole[a] = (plim__range){0, axes->axis[a].extent};
+    plim__region_reads(b->g, &b->g->node[i], k, whole, &box);
+    return plim__region_count(&box) * plim_dtype_bytes(b->g->value[b->g->node[i].in[k]].dtype);
+}
+
 static void classify_node(builder *b, uint32_t i)
 {
     const plim__node *n = &b->g->node[i];
@@ -120,12 +147,12 @@ static void classify_node(builder *b, uint32_t i)
     for (uint32_t k = 0; k < n->n_in; k++) {
         const uint32_t v = n->in[k];
         if (at_home(b, v)) {
-            /* a large array that this pass's loops do not move would have to be read whole: it gets a pass of its own */
-            if (b->n_cut > 0 && moved == 0 && b->plan->home[v].kind == PLIM__HOME_FILE && b->g->value[v].bytes > b->f->small) return;
+            /* much of an array that this pass's loops do not move would have to be there all at once: it gets a pass of its own */
+            if (b->n_cut > 0 && moved == 0 && b->plan->home[v].kind == PLIM__HOME_FILE && bytes_read(b, i, k) > b->f->small) return;
             continue;
         }
         const uint32_t by = b->g->value[v].node;
-        if (b->state[by] == STATE_OUT) return;
+        if (b->state[by] == STATE_OUT || (is_scanned_here(b, v) && is_better_on_file(b, v))) return;
         if (b->state[by] == STATE_POST || b->accumulates[by]) post = post < b->depth[by] ? post : b->depth[by];
         else deepest |= b->within[by];
     }

@@ -167,6 +167,8 @@ static plim_status check_order(const plim_plan *plan, const plim__pass *p, plim_
             const plim__pnode *by = &p->node[v->producer];
             PLIM_FAIL_IF(by->accumulates && !(n->post && n->depth <= by->acc_depth), err, PLIM_E_PLAN,
                          "I5: node %u reads a sum before its loops have ended", n->node);
+            PLIM_FAIL_IF(by->accumulates && v->role != PLIM__ROLE_ACC && v->role != PLIM__ROLE_WHOLE, err, PLIM_E_PLAN,
+                         "I5: node %u reads behind its loops what is there in parts only while they turn", n->node);
             PLIM_FAIL_IF(v->role == PLIM__ROLE_PRIVATE && by->stage != n->stage, err, PLIM_E_PLAN, "I4: node %u reads a private value of another stage",
                          n->node);
         }

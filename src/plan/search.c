@@ -9,11 +9,13 @@
 #include "plan/cost.h"
 #include "plan/pack.h"
 
+#include <math.h>
 #include <string.h>
 
 #define LATER_RATE 3.0e9 /* bytes per second at which later passes read what this one leaves */
 #define MAX_PASSES 4096
 #define BEAM 4 /* sets of loops that are tried with one loop more */
+#define FLOOR_GROWTH (128 << 10) /* bytes above its least that a pass of the smallest plan may take for larger tiles */
 #define FLOOR_SMALL (16u << 10) /* values that the smallest plan keeps between passes */
 
 /* Bytes of values in the arena that this or a later pass needs, and of those that are there all the time. */
@@ -169,10 +171,12 @@ static bool beam_reaches(const beam *b, uint32_t cut)
     return false;
 }
 
-/* Larger tiles, as far as they cost nothing: slots are whole pages, and what decides the peak may not move at all. */
+/* Larger tiles, as far as they cost next to nothing: slots are whole pages, what decides the peak may not move at all, and a few percent of memory can make
+ * a thousandth of the time. */
 static plim_status grow_tiles(plim__search *s, uint64_t carried, plim__candidate *best)
 {
     plim__pass p;
+    const double most = best->score + fmax(best->score / 32, FLOOR_GROWTH);
     PLIM_TRY(plim__pass_build(&p, s->plan, &s->f, &s->labels, best->cut, best->order, s->err));
     for (uint32_t l = 0; l < p.n_loops; l++) p.loop[l].tile = best->tile[l];
     plim_status status = PLIM_OK;
@@ -180,7 +184,7 @@ static plim_status grow_tiles(plim__search *s, uint64_t carried, plim__candidate
         for (int64_t t = p.loop[l].tile * 2; t < p.loop[l].extent; t *= 2) {
             p.loop[l].tile = t;
             status = plim__pass_measure(&s->m, s->plan, &p, carried, false, s->err);
-            if (status != PLIM_OK || (double)s->m.peak > best->score) {
+            if (status != PLIM_OK || (double)s->m.peak > most) {
                 p.loop[l].tile = best->tile[l];
                 break;
             }

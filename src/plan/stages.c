@@ -226,7 +226,8 @@ static void role_of(maker *b, uint32_t i)
     const bool scanned = x->accumulates && !combined;
     const bool moved = v->depth > 0 && !x->post;
     v->file = v->again ? PLIM__NONE : b->plan->write_file[v->value];
-    if (v->file != PLIM__NONE) v->role = combined ? PLIM__ROLE_ACC : PLIM__ROLE_WRITE;
+    if (scanned && used_from(b, i, 0)) v->role = PLIM__ROLE_WHOLE; /* they read it when its loops have ended */
+    else if (v->file != PLIM__NONE) v->role = combined ? PLIM__ROLE_ACC : PLIM__ROLE_WRITE;
     else if (v->spill || (x->root && later && moved && !combined && b->g->value[v->value].bytes > b->f->spill_above)) {
         v->role = PLIM__ROLE_WRITE;
         v->spill = true;

@@ -297,7 +297,10 @@ def _corners(fn, f, ins, errs, center, shape, comp):
                 vague = vague | (e > 0)
     if fn in ("remainder", "floor_divide"):
         e = np.maximum(*(np.zeros(()) if e is None else e for e in errs)) if len(errs) == 2 else errs[0]
-        vague = vague | (e > np.abs(ins[1].astype(np.float64)) / 8)
+        a, b = (x.astype(np.float64) for x in ins)
+        vague = vague | (e > np.abs(b) / 8)
+        effect, rest = 2 * e * (np.abs(a / b) + 1), np.remainder(a, b)  # near 0 and near b it may be the other one
+        vague = vague | (np.minimum(np.abs(rest), np.abs(b - rest)) <= effect) & (effect > 0)
     for pick in itertools.product(*signs):
         moved = []
         for s, x, e in zip(pick, ins, errs):

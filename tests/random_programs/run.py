@@ -12,7 +12,7 @@ import numpy as np
 from program import is_list
 from values import INF, KIND, REP
 
-TIMEOUT = 120
+TIMEOUT = 600  # near the floor a plan may read its file in many small pieces
 AMPLE = 96 << 20  # above the floor: more than any of these programs can use
 
 

@@ -535,6 +535,9 @@ static const struct twin {
     {"concat((norm(x, 1.5, keepdims=True)[:-1:2] + 1, y[:1, :1]), 0)", "y[:1, :1] * 1"},
     {"p1 = x[::-1] % y; q1 = argsort(p1, 0); concat((f64(q1), f64(p1)), 1)", "concat((f64(argsort(x[::-1] % y, 0)), f64(x[::-1] % y)), 1)"},
     {"flip(cumsum(lu, 0), 0)[0]", "sum(lu, 0)"},
+    {"roll(cumsum(lu), -1)[-1:]", "reshape(u64(lu[0, 0]), (1,))"},
+    {"roll(cumsum(lu, 0), -1, 0)[:-1] - lu[1:]", "cumsum(lu, 0)[:-1]"},
+    {"c1 = cumsum(lu, 0); concat((c1[:1], flip(c1, 0)), 0)[1:2]", "sum(lu, 0, keepdims=True)"},
     {"cumprod(i, 1)[:, 3:]", "prod(i[:, :3], 1, keepdims=True) * cumprod(i[:, 3:], 1)"},
     {"cumsum(argmax(lu, 1))[1:] - cumsum(argmax(lu, 1))[:-1]", "argmax(lu, 1)[1:]"},
 };
@@ -548,12 +551,13 @@ static void moved_elements(void **state)
         expected x;
         if (!begin_case(&x, &(test_case){twins[i].same, 0})) continue;
         x.c = &(test_case){twins[i].text, 0};
-        for (uint32_t n = 0; n < 12; n++) {
+        for (uint32_t n = 0; n < 16; n++) {
             const uint32_t threads = (const uint32_t[]){1, 2, 3, 7}[n % 4];
+            const bool spill = n >= 12, at_floor = spill || (n >= 4 && n < 8);
             char how[64];
-            const way w = {.memory = n < 4 ? 1u << 30 : n < 8 ? floor_of(&x, threads, true, false) : FAULTY_RESIDENT + (8u << 20), .threads = threads,
-                           .to_file = n >= 4};
-            snprintf(how, sizeof how, "budget %llu, %u threads", (unsigned long long)w.memory, threads);
+            const way w = {.memory = at_floor ? floor_of(&x, threads, true, spill) : n < 4 ? 1u << 30 : FAULTY_RESIDENT + (8u << 20), .threads = threads,
+                           .to_file = n >= 4, .spill = spill};
+            snprintf(how, sizeof how, "budget %llu, %u threads%s", (unsigned long long)w.memory, threads, spill ? ", spilling" : "");
             if (try_way(&x, &w, how) == TOO_SMALL) COMPLAIN("%s, %s: does not fit", x.c->text, how);
         }
         end_case(&x);
