@@ -260,7 +260,8 @@ static void held_line(page *p, const held_row *row, const held_row *widest, cons
     const int place = plim__screen_columns(widest->place), numbers = size + 1 + share + 2 + blocks + 2, room = p->width - INDENT;
     const bool one_line = numbers + larger(place, PLACE_COLUMNS_MIN) <= room;
     char counts[TEXT_MAX], where[2 * TEXT_MAX];
-    snprintf(counts, sizeof counts, "%-*s %-*s  %s", size, row->size, share, row->share, row->blocks);
+    counts[0] = '\0';
+    plim__screen_add(counts, sizeof counts, "%-*s %-*s  %s", size, row->size, share, row->share, row->blocks);
     held_where(where, sizeof where, row, one_line ? place : plim__screen_columns(row->place), s);
     if (one_line && where[0]) {
         line_start(p);

@@ -7,7 +7,7 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 [ -n "$PYTHON" ] || { echo "ok - random nets # SKIP no python3 with NumPy here"; exit 0; }
 export PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
 plimsoll=${PLIMSOLL:?the command line under test}
-count=36 seconds=35 spoilt=yes limits=
+count=12 seconds=200 spoilt=yes limits=
 # A sanitizer makes every run many times longer, and has memory of its own that no plan knows.
 if grep -q -e __asan_init -e __tsan_init "$plimsoll"; then count=6 seconds=90 spoilt=no limits=--no-limits; fi
 status=0

@@ -1225,7 +1225,12 @@ def convolve(x, w, mode="full"):
         x, w = w, x
     n = w.size
     before, after = {"full": (n - 1, n - 1), "same": (n // 2, (n - 1) // 2), "valid": (0, 0)}[mode]
-    return convolved(pad(x, ((before, after),)), w, "valid")
+    r = convolved(pad(x, ((before, after),)), w, "valid")
+    if KIND[w.t] == "f" and not np.isfinite(w.a).all():  # the zeros of the padding times these are no numbers: leave them open
+        at = np.arange(r.size)
+        edge = np.where((at < before) | (at >= r.size - after), INF, 0.0)
+        r = Val(r.t, r.a, edge if r.err is None else np.maximum(r.err, edge))
+    return r
 
 
 # --------------------------------------------------------------------------------------------------------- new arrays
