@@ -92,7 +92,8 @@ def gelu(x):
 
 @function("silu")
 def silu(x):
-    return in_steps(x, lambda a: a * ew.sigmoid(a), lambda a, c: 6 * np.abs(c))
+    # where the sigmoid is subnormal, its last bit times a is lost
+    return in_steps(x, lambda a: a * ew.sigmoid(a), lambda a, c: 6 * np.abs(c) + np.abs(a) * 2.0**-126)
 
 
 @function("deg2rad")
