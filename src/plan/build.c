@@ -81,6 +81,14 @@ static bool states_are_free(const builder *b, uint32_t i, bool after)
     return true;
 }
 
+/* Would node i, inside the loops `around`, put its outputs in the place of states at every trip of one that does not move it, once too often? */
+static bool updates_again(const builder *b, uint32_t i, uint32_t around, uint32_t moved)
+{
+    for (uint32_t j = 0; j < b->g->node[i].n_out; j++)
+        if (b->plan->replaces[b->g->node[i].out[j]] != PLIM__NONE) return around & ~moved;
+    return false;
+}
+
 /* Does node i, which runs inside the loops `outside`, read of its input k, complete only there, just the part that their trip has made? Nobody widens
  * that part for it. */
 static bool reads_its_part(const builder *b, uint32_t i, uint32_t k, uint32_t outside)
@@ -158,7 +166,9 @@ static void classify_node(builder *b, uint32_t i)
     }
     if (post != UINT32_MAX) {
         const uint32_t outside = (1u << post) - 1;
-        if ((moved & ~outside) || (deepest & ~outside) || reduced || !parts_fit(b, i, outside) || !states_are_free(b, i, post == 0)) return;
+        if ((moved & ~outside) || (deepest & ~outside) || reduced || !parts_fit(b, i, outside) || !states_are_free(b, i, post == 0) ||
+            updates_again(b, i, outside, moved))
+            return;
         b->state[i] = STATE_POST;
         b->depth[i] = (uint8_t)post;
         b->within[i] = (uint8_t)(moved | deepest);
@@ -382,9 +392,10 @@ static void find_depths(builder *b, uint8_t (*dim_needs)[PLIM_MAX_RANK])
 }
 
 /* A loop that moves nothing is not worth turning. One inside an accumulator's loops that does not move the accumulator would have it add
- * the same part again at every trip. */
-static bool loops_are_sound(const plim__pass *p)
+ * the same part again at every trip; one that does not move an update would have it done again. */
+static bool loops_are_sound(const builder *b)
 {
+    const plim__pass *p = b->p;
     uint32_t moved = 0;
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const plim__pnode *x = &p->node[i];
@@ -393,6 +404,7 @@ static bool loops_are_sound(const plim__pass *p)
         moved |= needs;
         for (uint32_t l = x->acc_depth; l < x->depth && x->accumulates; l++)
             if (!(needs & (1u << l))) return false;
+        if (updates_again(b, x->node, (1u << x->depth) - 1, needs)) return false;
     }
     return moved == (1u << p->n_cut) - 1;
 }
@@ -512,7 +524,7 @@ plim_status plim__pass_build(plim__pass *out, const plim_plan *plan, const plim_
         goto done;
     }
     PLIM_TRY_DONE(find_depths_of(&b));
-    if (!loops_are_sound(out)) {
+    if (!loops_are_sound(&b)) {
         status = PLIM_E_PLAN;
         goto done;
     }

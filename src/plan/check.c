@@ -188,6 +188,13 @@ static plim_status check_roots(const plim_plan *plan, const plim__pass *p, plim_
     return PLIM_OK;
 }
 
+static bool is_moved_by(const plim__pnode *n, uint32_t loop)
+{
+    for (uint32_t a = 0; a < n->axes.n; a++)
+        if (n->bind[a] == (int)loop) return true;
+    return false;
+}
+
 /* I6: the tiles partition every axis that a loop moves: each iteration is done once. */
 static plim_status check_partition(const plim__pass *p, plim_error *err)
 {
@@ -204,11 +211,8 @@ static plim_status check_partition(const plim__pass *p, plim_error *err)
     }
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const plim__pnode *n = &p->node[i];
-        for (uint32_t l = n->acc_depth; l < n->depth && n->accumulates; l++) {
-            bool moves = false;
-            for (uint32_t a = 0; a < n->axes.n; a++) moves |= n->bind[a] == (int)l;
-            PLIM_FAIL_IF(!moves, err, PLIM_E_PLAN, "I6: node %u adds the same part again at every trip of loop %u", n->node, l);
-        }
+        for (uint32_t l = n->acc_depth; l < n->depth && n->accumulates; l++)
+            PLIM_FAIL_IF(!is_moved_by(n, l), err, PLIM_E_PLAN, "I6: node %u adds the same part again at every trip of loop %u", n->node, l);
     }
     for (uint32_t l = 0; l < p->n_loops; l++)
         PLIM_FAIL_IF(p->loop[l].tile < 1 || p->loop[l].extent < 1 || (l >= p->n_cut && p->loop[l].tile < p->loop[l].extent), err, PLIM_E_PLAN,
@@ -225,6 +229,23 @@ static uint32_t *index_states(const plim_plan *plan, plim_error *err)
     memset(state, 0xff, g->n_values * sizeof *state);
     for (uint32_t i = 0; i < g->n_states; i++) state[g->state[i].out] = i;
     return state;
+}
+
+/* I6: what takes the place of a state is made once: every loop around it moves it. */
+static plim_status check_updates(const plim_plan *plan, const plim__pass *p, plim_error *err)
+{
+    const plim_graph *g = plan->graph;
+    uint32_t *state = index_states(plan, err);
+    plim_status status = state ? PLIM_OK : PLIM_E_NOMEM;
+    for (uint32_t i = 0; i < p->n_nodes && status == PLIM_OK; i++) {
+        const plim__pnode *n = &p->node[i];
+        bool updates = false;
+        for (uint32_t j = 0; j < g->node[n->node].n_out; j++) updates |= state[g->node[n->node].out[j]] != PLIM__NONE;
+        for (uint32_t l = 0; l < n->depth && updates && status == PLIM_OK; l++)
+            if (!is_moved_by(n, l)) status = plim__fail(err, PLIM_E_PLAN, "I6: node %u updates a state again at every trip of loop %u", n->node, l);
+    }
+    plim__free(&plan->alloc, state);
+    return status;
 }
 
 /* I9: node i reads `in`, a state that `writer` overwrites in the same pass. */
@@ -383,6 +404,7 @@ plim_status plim__plan_check(const plim_plan *plan, plim_error *err)
         PLIM_TRY(check_lifetimes(plan, p, err));
         PLIM_TRY(check_roots(plan, p, err));
         PLIM_TRY(check_partition(p, err));
+        PLIM_TRY(check_updates(plan, p, err));
         PLIM_TRY(check_foreign(plan, p, err));
         PLIM_TRY(plim__check_boxes(plan, p, err));
     }

@@ -492,6 +492,29 @@ static void state_overwritten_early(void **state)
     corrupt_states(overwrite_early, 5);
 }
 
+/* What takes the place of a state is made inside a loop that does not move it: at every trip. */
+static bool update_at_every_trip(fixture *f, const char **expected)
+{
+    *expected = "I6";
+    for (uint32_t q = 0; q < f->plan->n_passes; q++)
+        for (uint32_t i = 0; i < f->plan->pass[q].n_nodes && f->plan->pass[q].n_cut > 0; i++) {
+            plim__pnode *n = &f->plan->pass[q].node[i];
+            for (uint32_t s = 0; s < f->g->n_states; s++)
+                if (f->plan->pass[q].value[n->out[0]].value == f->g->state[s].out && n->post && n->depth == 0) {
+                    n->depth = 1;
+                    for (uint32_t a = 0; a < n->axes.n; a++) n->bind[a] = -1;
+                    return true;
+                }
+        }
+    return false;
+}
+
+static void state_updated_at_every_trip(void **state)
+{
+    (void)state;
+    corrupt_states(update_at_every_trip, 2);
+}
+
 /* Something is read back that nobody has waited for, or written. */
 static bool read_back_early(fixture *f, const char **expected)
 {
@@ -566,6 +589,7 @@ int main(void)
         cmocka_unit_test(scan_in_pieces),
         cmocka_unit_test(written_in_parts),
         cmocka_unit_test(state_overwritten_early),
+        cmocka_unit_test(state_updated_at_every_trip),
         cmocka_unit_test(spilled_value_read_early),
         cmocka_unit_test(state_in_another_slot),
     };
