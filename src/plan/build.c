@@ -118,14 +118,11 @@ static bool parts_fit(const builder *b, uint32_t i, uint32_t outside)
     return true;
 }
 
-/* Is input v what an axis is scanned for, along a loop of this pass? All of it has to be in memory when the loop has ended, for a node that reads it then. */
+/* Is v scanned along a loop of this pass? A node that reads it runs when the loop has ended, and all of it has to be in memory then. */
 static bool is_scanned_here(const builder *b, uint32_t v)
 {
     const plim__value *x = &b->g->value[v];
-    const plim__axes *axes = &b->labels->nest->axes[x->node];
-    for (uint32_t d = 0; d < x->shape.rank && b->accumulates[x->node]; d++)
-        if (axes->out[x->out][d] >= 0 && axes->axis[axes->out[x->out][d]].kind == PLIM__SCAN) return true;
-    return false;
+    return b->accumulates[x->node] && plim__out_is_scanned(&b->labels->nest->axes[x->node], x->out, x->shape.rank);
 }
 
 /* Can a later pass read v from a file, and is it too large to be in memory whole? */

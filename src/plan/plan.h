@@ -53,12 +53,18 @@ typedef struct plim__pnode {
     uint64_t copy_offset[PLIM__MAX_OUT]; /* of each output in one copy */
 } plim__pnode;
 
+/** Output j has an axis along which its node scans: it is made in parts, one after the other. */
+static inline bool plim__out_is_scanned(const plim__axes *axes, uint32_t j, uint32_t rank)
+{
+    for (uint32_t d = 0; d < rank; d++)
+        if (axes->out[j][d] >= 0 && axes->axis[axes->out[j][d]].kind == PLIM__SCAN) return true;
+    return false;
+}
+
 /** Output j is combined over iterations; of a node that scans, only the carry is. */
 static inline bool plim__out_accumulates(const plim__pnode *n, uint32_t j, uint32_t rank)
 {
-    for (uint32_t d = 0; d < rank; d++)
-        if (n->axes.out[j][d] >= 0 && n->axes.axis[n->axes.out[j][d]].kind == PLIM__SCAN) return false;
-    return n->accumulates;
+    return n->accumulates && !plim__out_is_scanned(&n->axes, j, rank);
 }
 
 typedef enum plim__role {
