@@ -33,8 +33,9 @@ typedef struct recipe {
     int io;
     plim__candidate pass;
     uint32_t level;  /* index of what is held */
-    uint64_t least;  /* for an arena no smaller than this */
-    double seconds;  /* it takes no less than this */
+    uint64_t least;  /* it needs this or more; once made, this */
+    double seconds;  /* it takes this or more; once made, this */
+    bool good;       /* made, and accepted by the verifier */
     uint32_t number; /* breaks ties */
 } recipe;
 
@@ -300,6 +301,55 @@ static plim_status find_floor(plim__portfolio *f)
     return PLIM_OK;
 }
 
+/* Makes the plan, and notes what it needs and takes. One that the verifier rejects fits nowhere; one that is too large or too slow is not shown to it. */
+static plim_status look_at(plim__portfolio *f, recipe *r, double seconds)
+{
+    bool made;
+    PLIM_TRY(make(f, r, &made));
+    if (made) {
+        r->least = plim__plan_need(f->plan);
+        r->seconds = plan_seconds(f->plan);
+        if (r->least > f->most || r->seconds >= seconds) return PLIM_OK;
+        PLIM_TRY(verify(f, &made));
+    }
+    r->good = made;
+    if (!made) r->least = UINT64_MAX;
+    return PLIM_OK;
+}
+
+/* Recipes come by what they take at least: a plan that was looked at tile by tile may take longer, so the next ones are made too, until none can be
+ * faster than the best. */
+static plim_status make_best(plim__portfolio *f, bool *fits)
+{
+    const recipe *best = NULL, *last = NULL;
+    qsort(f->recipe, f->n_recipes, sizeof *f->recipe, faster);
+    for (recipe *r = f->recipe; r < f->recipe + f->n_recipes && (!best || r->seconds < best->seconds); r++) {
+        if (r->least > f->most) continue;
+        if (!r->good) {
+            PLIM_TRY(look_at(f, r, best ? best->seconds : INFINITY));
+            last = r;
+        }
+        if (r->good && (!best || r->seconds < best->seconds)) best = r;
+    }
+    *fits = best;
+    if (!best || best == last) return PLIM_OK;
+    PLIM_TRY(make(f, best, fits));
+    return plim__plan_check(f->plan, f->err);
+}
+
+/* The fastest plan inside the floor may need less than the smallest: estimates are not exact. Then that is the floor, and so on. */
+static plim_status lower_floor(plim__portfolio *f)
+{
+    bool fits = true;
+    for (uint64_t last = 0; last != f->floor && fits;) {
+        f->most = last = f->floor;
+        PLIM_TRY(make_best(f, &fits));
+        for (const recipe *r = f->recipe; r < f->recipe + f->n_recipes; r++)
+            if (r->good && r->least < f->floor) f->floor = r->least;
+    }
+    return PLIM_OK;
+}
+
 plim_status plim__portfolio_floor(plim__portfolio *f, uint64_t *need)
 {
     f->floor = UINT64_MAX;
@@ -319,6 +369,7 @@ plim_status plim__portfolio_floor(plim__portfolio *f, uint64_t *need)
         PLIM_TRY(add_passes(f));
     }
     if (f->plan->thorough) PLIM_TRY(find_floor(f));
+    if (f->plan->thorough) PLIM_TRY(lower_floor(f));
     PLIM_FAIL_IF(f->floor == UINT64_MAX, f->err, PLIM_E_PLAN, "internal: no plan was found, whatever its size%s%s", f->rejected.message[0] ? ": " : "",
                  f->rejected.message);
     *need = f->floor;
@@ -341,29 +392,6 @@ static plim_status plan_quickly(plim__portfolio *f, bool *fits)
         if (*fits) PLIM_TRY(verify(f, fits));
     }
     return PLIM_OK;
-}
-
-/* Recipes come by what they take at least: a plan that was looked at tile by tile may take longer, so the next ones are made too, until none can be
- * faster than the best. */
-static plim_status make_best(plim__portfolio *f, bool *fits)
-{
-    const recipe *best = NULL, *last = NULL;
-    double least = INFINITY;
-    for (const recipe *r = f->recipe; r < f->recipe + f->n_recipes && r->seconds < least; r++) {
-        bool made;
-        if (r->least > f->most) continue;
-        PLIM_TRY(make(f, r, &made));
-        last = r;
-        if (!made || plim__plan_need(f->plan) > f->most || plan_seconds(f->plan) >= least) continue;
-        PLIM_TRY(verify(f, &made));
-        if (!made) continue;
-        least = plan_seconds(f->plan);
-        best = r;
-    }
-    *fits = best;
-    if (!best || best == last) return PLIM_OK;
-    PLIM_TRY(make(f, best, fits));
-    return plim__plan_check(f->plan, f->err);
 }
 
 /* The order with the least peak, or one that runs early whatever frees more than it makes: updates of parameters, behind each other at the end, add
@@ -420,7 +448,6 @@ plim_status plim__portfolio_plan(plim__portfolio *f, uint64_t most, bool *fits, 
     f->most = most;
     f->err = f->s.err = err;
     if (!f->plan->thorough) return plan_quickly(f, fits);
-    qsort(f->recipe, f->n_recipes, sizeof *f->recipe, faster);
     return make_best(f, fits);
 }
 
