@@ -13,6 +13,8 @@
 #include <string.h>
 
 #define MAX_BLOCKS 4096u
+#define TURNS 16             /* trips of one loop that are remembered */
+#define CORNERS_WORK 200000u /* nodes in all corners that are looked at */
 
 /* --------------------------------------------------------------------------------------------- own memory */
 
@@ -470,6 +472,19 @@ static uint64_t measure_tile(plim__measure *m, const plim_plan *plan, plim__pass
     return mark;
 }
 
+/* Trips of a loop at which boxes begin or cease to touch an end, and its first and last. */
+typedef struct turns {
+    int64_t trip[TURNS];
+    uint32_t n;
+} turns;
+
+static void note_turn(turns *t, int64_t trip)
+{
+    for (uint32_t i = 0; i < t->n; i++)
+        if (t->trip[i] == trip) return;
+    if (t->n < TURNS) t->trip[t->n++] = trip;
+}
+
 static uint64_t measure_trip(plim__measure *m, const plim_plan *plan, plim__pass *p, plim__range *loop, uint32_t l, int64_t i, bool exact)
 {
     loop[l] = trip(&p->loop[l], i);
@@ -477,38 +492,70 @@ static uint64_t measure_trip(plim__measure *m, const plim_plan *plan, plim__pass
 }
 
 static void walk_trips(plim__measure *m, const plim_plan *plan, plim__pass *p, plim__range *loop, uint32_t l, int64_t first, int64_t last,
-                       uint64_t mark_first, uint64_t mark_last)
+                       uint64_t mark_first, uint64_t mark_last, turns *t)
 {
-    if (last - first < 2 || mark_first == mark_last) return;
+    if (mark_first == mark_last) return;
+    if (last - first < 2) {
+        note_turn(t, first);
+        note_turn(t, last);
+        return;
+    }
     const int64_t mid = first + (last - first) / 2;
     const uint64_t mark = measure_trip(m, plan, p, loop, l, mid, true);
-    walk_trips(m, plan, p, loop, l, first, mid, mark_first, mark);
-    walk_trips(m, plan, p, loop, l, mid, last, mark, mark_last);
+    walk_trips(m, plan, p, loop, l, first, mid, mark_first, mark, t);
+    walk_trips(m, plan, p, loop, l, mid, last, mark, mark_last, t);
 }
 
 /* Trips of loop l, the other loops where they are: the first and one in the middle; for an exact answer also the second, the last but one and the last,
  * which may be shorter, and all stretches between. */
-static void measure_loop(plim__measure *m, const plim_plan *plan, plim__pass *p, plim__range *loop, uint32_t l, bool exact)
+static void measure_loop(plim__measure *m, const plim_plan *plan, plim__pass *p, plim__range *loop, uint32_t l, bool exact, turns *t)
 {
     const int64_t trips = plim__loop_trips(&p->loop[l]), look[] = {0, 1, trips / 2, trips - 2, trips - 1};
     const plim__range before = loop[l];
     uint64_t mark_last = 0;
     int64_t last = -1;
+    note_turn(t, 0);
+    note_turn(t, trips - 1);
     for (uint32_t i = 0; i < sizeof look / sizeof *look; i++) {
         if (look[i] <= last || (!exact && i != 0 && i != 2)) continue;
         const uint64_t mark = measure_trip(m, plan, p, loop, l, look[i], exact);
-        if (exact && last >= 0) walk_trips(m, plan, p, loop, l, last, look[i], mark_last, mark);
+        if (exact && last >= 0) walk_trips(m, plan, p, loop, l, last, look[i], mark_last, mark, t);
         last = look[i];
         mark_last = mark;
     }
     loop[l] = before;
 }
 
-/* One loop at a time: most boxes depend on each loop separately. Hulls over several are largest in a corner: the walk is repeated with the
- * other loops in their middle and at their end. */
+/* Every combination of the loops' turns, from loop l on. */
+static void measure_corners(plim__measure *m, const plim_plan *plan, plim__pass *p, plim__range *loop, uint32_t l, const turns *t, uint32_t most)
+{
+    if (l == p->n_cut) {
+        measure_tile(m, plan, p, loop, true);
+        return;
+    }
+    for (uint32_t i = 0; i < t[l].n && i < most; i++) {
+        loop[l] = trip(&p->loop[l], t[l].trip[i]);
+        measure_corners(m, plan, p, loop, l + 1, t, most);
+    }
+}
+
+/* How many turns of each loop may be combined. */
+static uint32_t most_turns(const plim__pass *p)
+{
+    uint32_t most = 2;
+    for (uint64_t tiles = 1; most < TURNS && tiles * p->n_nodes <= CORNERS_WORK; most++) {
+        tiles = 1;
+        for (uint32_t l = 0; l < p->n_cut; l++) tiles *= most + 1;
+    }
+    return most;
+}
+
+/* One loop at a time: many boxes depend on each loop separately. The walk is repeated with the other loops in their middle and at their end. Hulls over several
+ * loops are largest where each of these is at a turn. */
 static void measure_tiles(plim__measure *m, const plim_plan *plan, plim__pass *p, bool exact)
 {
     plim__range loop[PLIM__MAX_LOOPS];
+    turns t[PLIM__MAX_LOOPS] = {0};
     for (int64_t place = 0; place < (exact && p->n_cut > 1 ? 3 : 1); place++) {
         whole_loops(p, loop);
         for (uint32_t l = 0; l < p->n_cut; l++) {
@@ -516,8 +563,9 @@ static void measure_tiles(plim__measure *m, const plim_plan *plan, plim__pass *p
             loop[l] = trip(&p->loop[l], place == 0 ? 0 : place == 1 ? trips / 2 : trips - 1);
         }
         if (p->n_cut == 0) measure_tile(m, plan, p, loop, exact);
-        for (uint32_t l = 0; l < p->n_cut; l++) measure_loop(m, plan, p, loop, l, exact);
+        for (uint32_t l = 0; l < p->n_cut; l++) measure_loop(m, plan, p, loop, l, exact, &t[l]);
     }
+    if (exact && p->n_cut > 1) measure_corners(m, plan, p, loop, 0, t, most_turns(p));
 }
 
 /* --------------------------------------------------------------------------------------------- lifetimes */

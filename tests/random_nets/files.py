@@ -19,7 +19,7 @@ import onnx
 
 
 def read_safetensors(path):
-    kinds = {"F32": np.float32, "F64": np.float64, "I64": np.int64, "I32": np.int32, "F16": np.float16}
+    kinds = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BOOL": "?"} | {k + str(8 * n): "<" + k.lower() + str(n) for k in "IU" for n in (1, 2, 4, 8)}
     with open(path, "rb") as f:
         n = struct.unpack("<Q", f.read(8))[0]
         head = json.loads(f.read(n))

@@ -427,6 +427,39 @@ static void peak_grows_with_the_tile(void **state)
     }
 }
 
+/* Every box of every tile of a measured pass fits its slot. */
+static void compare_with_all_tiles(const bench *b, const fixture *f, const char *text)
+{
+    plim__range axis[64], loop[PLIM__MAX_LOOPS];
+    plim__region region[64];
+    plim__ranges r = {axis, region};
+    int64_t tiles = 1;
+    assert_true(b->p.n_axes <= COUNT_OF(axis) && b->p.n_values <= COUNT_OF(region));
+    for (uint32_t l = 0; l < b->p.n_loops; l++) loop[l] = (plim__range){0, b->p.loop[l].extent};
+    for (uint32_t l = 0; l < b->p.n_cut; l++) tiles *= plim__loop_trips(&b->p.loop[l]);
+    for (int64_t it = 0; it < tiles; it++) {
+        int64_t rest = it;
+        for (uint32_t l = 0; l < b->p.n_cut; l++) {
+            const plim__loop *x = &b->p.loop[l];
+            const int64_t lo = rest % plim__loop_trips(x) * x->tile;
+            rest /= plim__loop_trips(x);
+            loop[l] = (plim__range){lo, lo + x->tile < x->extent ? lo + x->tile : x->extent};
+        }
+        plim__pass_regions(f->g, &b->p, loop, &r);
+        for (uint32_t v = 0; v < b->p.n_values; v++) {
+            const plim__pvalue *x = &b->p.value[v];
+            if (x->role != PLIM__ROLE_READ && x->role != PLIM__ROLE_WRITE && x->role != PLIM__ROLE_TILE) continue;
+            uint64_t bytes = plim__region_count(&region[v]) * plim_dtype_bytes(f->g->value[x->value].dtype);
+            if (x->role != PLIM__ROLE_TILE) {
+                plim__io_layout layout;
+                plim__io_layout_of(&f->plan->file[x->file].io, &region[v], x->role == PLIM__ROLE_WRITE, &layout);
+                bytes = layout.bytes;
+            }
+            if (bytes > b->m.slot[x->slot].bytes) fail_msg("%s: tile %lld of %lld: box too large", text, (long long)it, (long long)tiles);
+        }
+    }
+}
+
 /* The largest box over all tiles is found wherever it is: compared with looking at every tile. */
 static void exact_is_exact(void **state)
 {
@@ -438,27 +471,35 @@ static void exact_is_exact(void **state)
             fixture f;
             bench b;
             set_up(&f, texts[i], 1023, 64, 256u << 20, false);
-            if (build(&b, &f, (int64_t[]){tile, 0, 0}) == PLIM_OK) {
-                plim__range axis[64];
-                plim__region region[64];
-                plim__ranges r = {axis, region};
-                assert_true(b.p.n_axes <= 64 && b.p.n_values <= 64);
+            if (build(&b, &f, (int64_t[PLIM__MAX_LOOPS]){tile}) == PLIM_OK) {
                 assert_int_equal(plim__pass_measure(&b.m, f.plan, &b.p, 0, true, NULL), PLIM_OK);
-                plim__range loop[PLIM__MAX_LOOPS];
-                for (uint32_t l = 0; l < b.p.n_loops; l++) loop[l] = (plim__range){0, b.p.loop[l].extent};
-                for (int64_t lo = 0; lo < b.p.loop[0].extent; lo += tile) {
-                    loop[0] = (plim__range){lo, lo + tile < b.p.loop[0].extent ? lo + tile : b.p.loop[0].extent};
-                    plim__pass_regions(f.g, &b.p, loop, &r);
-                    for (uint32_t v = 0; v < b.p.n_values; v++) {
-                        const plim__pvalue *x = &b.p.value[v];
-                        if (x->role != PLIM__ROLE_READ && x->role != PLIM__ROLE_WRITE && x->role != PLIM__ROLE_TILE) continue;
-                        const uint64_t bytes = plim__region_count(&region[v]) * plim_dtype_bytes(f.g->value[x->value].dtype);
-                        if (bytes > b.m.slot[x->slot].bytes) fail_msg("%s: tile at %lld of %lld: box too large", texts[i], (long long)lo, (long long)tile);
-                    }
-                }
+                compare_with_all_tiles(&b, &f, texts[i]);
             }
             end_bench(&b, &f);
         }
+}
+
+/* Also where it is large because of where several loops are together: a box over rows i and j, and over columns from both ends of the array. */
+static void exact_over_several_loops(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"y = concat((x, tanh(x)), 1); y @ y.T", "y = roll(x, 20, 1) + x; y @ y.T", "(x[:, 3:] + x[:, :-3]) @ x[:, 3:].T",
+                                        "roll(x, (9, 17), (0, 1)) + x", "pad(x, 5, 'wrap') * 2", "y = x + x[::-1, ::-1]; box(y, 3)"};
+    int measured = 0;
+    for (size_t i = 0; i < COUNT_OF(texts); i++)
+        for (int way = 0; way < rounds(64); way++) {
+            fixture f;
+            bench b;
+            set_up(&f, texts[i], 11, 6001, 256u << 20, false);
+            const int64_t tile[PLIM__MAX_LOOPS] = {way % 4 * 2, way / 4 % 4 * 200, way / 16 % 4 * 3};
+            if (build(&b, &f, tile) == PLIM_OK) {
+                assert_int_equal(plim__pass_measure(&b.m, f.plan, &b.p, 0, true, NULL), PLIM_OK);
+                compare_with_all_tiles(&b, &f, texts[i]);
+                measured += b.p.n_cut > 1;
+            }
+            end_bench(&b, &f);
+        }
+    assert_true(measured > (SANITIZED ? 5 : 20));
 }
 
 /* -------------------------------------------------------------------------------------------------------- search */
@@ -606,6 +647,7 @@ int main(void)
         cmocka_unit_test(memory_of_a_pass),
         cmocka_unit_test(peak_grows_with_the_tile),
         cmocka_unit_test(exact_is_exact),
+        cmocka_unit_test(exact_over_several_loops),
         cmocka_unit_test(passes_over_the_input),
         cmocka_unit_test(small_programs_are_not_cut),
         cmocka_unit_test(common_subexpressions_are_one),
