@@ -55,7 +55,7 @@ def same_floor(a, b):
 
 
 class Settings:
-    def __init__(self, plimsoll, groups=None, thorough=True, torch=False, timeout=60, plans_only=False, measured=True):
+    def __init__(self, plimsoll, groups=None, thorough=True, torch=False, timeout=300, plans_only=False, measured=True):
         self.until = None  # (class, first word of the text): judging ends with such a failure
         self.focus = None  # only this stage of judging
         self.prefer = None  # the text of a failure
@@ -615,7 +615,14 @@ class Judge:
             )
 
     def out_names(self):
-        return list(self.net["outputs"])
+        """As plimsoll names them: a Keras layer that is called again has its first name, and what is then there twice
+        a number."""
+        first = {n["name"]: n["share"] for n in self.net["nodes"] if n.get("share") and self.net["dialect"] == "keras"}
+        names = []
+        for k, o in enumerate(self.net["outputs"]):
+            name = first.get(o, o)
+            names.append("%s_%d" % (name, k) if name in names else name)
+        return names
 
     def compare_outputs(self, k, a, b, name, budget, argv):
         if a.dtype.kind != "f":
