@@ -58,7 +58,7 @@ def arguments():
         help="no cgroups, and peaks are not compared with plans: for builds with a sanitizer",
     )
     p.add_argument("--self-test", action="store_true", help="whether spoilt results are noticed")
-    p.add_argument("--timeout", type=float, default=60, help="seconds for a run")
+    p.add_argument("--timeout", type=float, default=300, help="seconds for a run")
     p.add_argument("--tap", action="store_true", help="TAP lines, as tests/run counts them")
     p.add_argument("--describe", action="store_true", help="print the nets and run nothing")
     a = p.parse_args()
