@@ -440,20 +440,22 @@ plim_status plim__call_pad(plim__lower *l, const plim__args *a, plim__item *out)
     static const char *const modes[] = {"constant", "edge", "reflect", "symmetric", "wrap"};
     uint32_t x, mode;
     int64_t before[PLIM_MAX_RANK] = {0}, after[PLIM_MAX_RANK] = {0};
-    double fill;
+    const void *fill = NULL;
     PLIM_TRY(plim__arg_array(l, a, 0, &x));
     const uint32_t rank = plim__shape_of(l, x).rank;
     PLIM_TRY(pad_widths(l, a, rank, before, after));
     PLIM_TRY(plim__arg_word(l, a, 2, modes, 5, &mode));
-    PLIM_TRY(plim__arg_float(l, a, 3, &fill));
+    double number; /* also where the mode has no use for it */
+    PLIM_TRY(plim__arg_float(l, a, 3, &number));
     if (mode == 4) {
         for (uint32_t d = 0; d < rank; d++) PLIM_TRY(wrap_axis(l, x, d, before[d], after[d], &x));
         return done(out, x);
     }
     if (mode == PLIM__EDGE_CONSTANT) { /* the same check that a literal in arithmetic gets */
-        uint32_t unused;
+        uint32_t c;
         plim__item value = a->arg[3];
-        PLIM_TRY(plim__lower_const(l, &value, plim__dtype_of(l, x), &unused));
+        PLIM_TRY(plim__lower_const(l, &value, plim__dtype_of(l, x), &c));
+        fill = l->g->value[c].data;
     }
     PLIM_TRY(plim__op_pad(l->g, x, before, after, (plim__edge)mode, fill, &x, l->err));
     return done(out, x);

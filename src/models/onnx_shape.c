@@ -2,6 +2,7 @@
  * the model is read. */
 #include "core/dtype.h"
 #include "core/size.h"
+#include "kernels/convert.h"
 #include "models/onnx.h"
 
 #include <math.h>
@@ -382,20 +383,39 @@ static plim_status pad_lists(plim__onnx_call *c, uint32_t *x, int64_t before[], 
     return negative ? plim__op_slice(c->g, *x, start, step, count, x, err) : PLIM_OK;
 }
 
+/* An element of the dtype of `x`: 0 unless it is given, by an attribute or, in newer opsets, by input 2. */
+static plim_status pad_fill(plim__onnx_call *c, uint32_t x, int64_t *out, plim_error *err)
+{
+    const plim_dtype dtype = c->g->value[x].dtype;
+    const plim__onnx_host *h = NULL;
+    double number = plim__onnx_float(c, "value", 0);
+    *out = 0;
+    if (plim__onnx_has(c, 2)) PLIM_TRY(plim__onnx_given(c, 2, "constant_value", &h, err));
+    PLIM_FAIL_IF(h && h->count != 1, err, PLIM_E_SHAPE, "input 2 (constant_value) has %llu elements, not 1", (unsigned long long)h->count);
+    if (h && !plim__dtype_is_float(h->dtype)) {
+        const int64_t integer = plim__onnx_integer(h, 0);
+        plim__convert(out, dtype, &integer, PLIM_I64, 1);
+        return PLIM_OK;
+    }
+    if (h) number = plim__onnx_number(h, 0);
+    plim__convert(out, dtype, &number, PLIM_F64, 1);
+    return PLIM_OK;
+}
+
 plim_status plim__onnx_lower_pad(plim__onnx_call *c, plim_error *err)
 {
     static const struct { const char *name; plim__edge edge; } modes[] = {
         {"constant", PLIM__EDGE_CONSTANT}, {"edge", PLIM__EDGE_EDGE}, {"reflect", PLIM__EDGE_REFLECT}};
     const char *mode = plim__onnx_text(c, "mode", "constant");
     int64_t before[PLIM_MAX_RANK], after[PLIM_MAX_RANK];
-    double fill = plim__onnx_float(c, "value", 0);
+    int64_t fill;
     uint32_t x, m = 0;
     while (m < 3 && strcmp(mode, modes[m].name) != 0) m++;
     if (m == 3) return plim__onnx_refuse(c, "mode", err);
     PLIM_TRY(plim__onnx_in(c, 0, &x, err));
-    if (plim__onnx_has(c, 2)) PLIM_TRY(plim__onnx_given_number(c, 2, "constant_value", &fill, err));
+    PLIM_TRY(pad_fill(c, x, &fill, err));
     PLIM_TRY(pad_lists(c, &x, before, after, err));
-    return plim__op_pad(c->g, x, before, after, modes[m].edge, fill, &c->out[0], err);
+    return plim__op_pad(c->g, x, before, after, modes[m].edge, &fill, &c->out[0], err);
 }
 
 plim_status plim__onnx_lower_expand(plim__onnx_call *c, plim_error *err)

@@ -98,7 +98,8 @@ plim_status plim__op_concat(plim_graph *g, const uint32_t *in, uint32_t n_in, ui
 }
 
 /* ----------------------------------------------------------------------------------------------------- pad
- * attr.kind is the mode, attr.i[d] what comes before dimension d, attr.i[8 + d] what comes after, attr.f[0] the fill.
+ * attr.kind is the mode, attr.i[d] what comes before dimension d, attr.i[PLIM_MAX_RANK + d] what comes after,
+ * attr.i[2 * PLIM_MAX_RANK] holds the bytes of the fill, an element of the array's dtype.
  *
  * Position c of the padded dimension, counted from the input's first element, is -before <= c < extent + after. Outside it reads
  *     edge 0 or extent - 1;   reflect -c or 2(extent - 1) - c;   symmetric -1 - c or 2 extent - 1 - c.
@@ -106,6 +107,7 @@ plim_status plim__op_concat(plim_graph *g, const uint32_t *in, uint32_t n_in, ui
 
 #define PAD_BEFORE(attr, d) ((attr).i[d])
 #define PAD_AFTER(attr, d) ((attr).i[PLIM_MAX_RANK + (d)])
+#define PAD_FILL(attr) ((attr).i[2 * PLIM_MAX_RANK])
 
 /* How many elements a mirror can give. Of one element reflect can give any number, as NumPy has it: it is its own mirror image. */
 static int64_t pad_limit(plim__edge mode, int64_t extent)
@@ -198,9 +200,8 @@ static void pad_dim(const padding *p, uint32_t d, const plim__view *out, const p
 
 static void pad_run(const plim__call *c)
 {
-    _Alignas(8) char element[8];
-    padding p = {.c = c, .mode = (plim__edge)c->node->attr.kind, .shape = &plim__in(c->graph, c->node, 0)->shape, .fill = {.data = element}};
-    plim__convert(element, c->out[0].dtype, &c->node->attr.f[0], PLIM_F64, 1);
+    int64_t element = PAD_FILL(c->node->attr);
+    padding p = {.c = c, .mode = (plim__edge)c->node->attr.kind, .shape = &plim__in(c->graph, c->node, 0)->shape, .fill = {.data = &element}};
     pad_dim(&p, 0, &c->out[0], &c->in[0]);
 }
 
@@ -215,11 +216,12 @@ const plim__op_row plim__row_pad = {
     .grad = plim__grad_pad,
 };
 
-plim_status plim__op_pad(plim_graph *g, uint32_t x, const int64_t before[], const int64_t after[], plim__edge mode, double fill, uint32_t *v,
+plim_status plim__op_pad(plim_graph *g, uint32_t x, const int64_t before[], const int64_t after[], plim__edge mode, const void *fill, uint32_t *v,
                          plim_error *err)
 {
     PLIM_FAIL_IF(x >= g->n_values, err, PLIM_E_INVALID, "pad: input is not a value of this graph");
-    plim__attr attr = {.kind = (uint32_t)mode, .f = {mode == PLIM__EDGE_CONSTANT ? fill : 0}};
+    plim__attr attr = {.kind = (uint32_t)mode};
+    if (fill && mode == PLIM__EDGE_CONSTANT) memcpy(&PAD_FILL(attr), fill, plim_dtype_bytes(g->value[x].dtype));
     for (uint32_t d = 0; d < g->value[x].shape.rank; d++) {
         PAD_BEFORE(attr, d) = before[d];
         PAD_AFTER(attr, d) = after[d];

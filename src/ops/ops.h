@@ -85,8 +85,9 @@ typedef enum plim__edge {
     PLIM__EDGE_VALID, /* of windows: only those that lie inside */
     PLIM__EDGE_FULL,  /* of convolutions: every window that holds an element of x */
 } plim__edge;
-/** numpy.pad's modes. (wrap is made of slices and concat by the front end.) reflect and symmetric: no more than the extent. */
-plim_status plim__op_pad(plim_graph *g, uint32_t x, const int64_t before[], const int64_t after[], plim__edge mode, double fill, uint32_t *v,
+/** numpy.pad's modes. (wrap is made of slices and concat by the front end.) reflect and symmetric: no more than the extent.
+ *  @param fill  of mode constant: an element of x's dtype; NULL: 0 */
+plim_status plim__op_pad(plim_graph *g, uint32_t x, const int64_t before[], const int64_t after[], plim__edge mode, const void *fill, uint32_t *v,
                          plim_error *err);
 /** x.take(index, axis): index is an i64 value of rank 0 or 1 that is known when the graph is built (a constant), checked; negatives count from the end. */
 plim_status plim__op_take(plim_graph *g, uint32_t x, uint32_t index, uint32_t axis, uint32_t *v, plim_error *err);

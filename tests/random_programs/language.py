@@ -307,12 +307,14 @@ def variance(x, axis, ddof, keepdims):
         s = np.asarray(np.sum(d * d, axis=axes, keepdims=keepdims, dtype=np.longdouble), np.float64)
         biggest = np.max(np.abs(a), axis=axes, keepdims=keepdims, initial=0)
         own = s * (8 * growth(max(n, 1)) + 4 * E64) + n * (16 * E64 * biggest)**2
+        own = own + np.sum(d, axis=axes, keepdims=keepdims) * 4 * E64 * biggest  # of a running mean, each difference has its own
         mean_err = np.sum(e, axis=axes, keepdims=True) / max(n, 1) + e
         own = own + np.sum(2 * d * mean_err + mean_err**2, axis=axes, keepdims=keepdims)
         own = np.where(np.isfinite(s), own, 0)
         own = np.where(np.isinf(s) | (biggest > 1e150) & (biggest < INF), INF, own)
         divisor = max(n - ddof, 0)
-        return s / divisor, np.where(np.isnan(s / divisor), 0, own / divisor)
+        open_ = (e == INF).any(axis=axes, keepdims=keepdims)
+        return s / divisor, np.where(open_, INF, np.where(np.isnan(s / divisor), 0, own / divisor))
 
 
 @function("var")
@@ -330,7 +332,7 @@ def std(x, axis=None, ddof=0, keepdims=False):
         s = np.sqrt(v)
         far = np.where(own == INF, INF, np.maximum(np.sqrt(v + own) - s, s - np.sqrt(np.maximum(v - own, 0)))
                        + 2 * E64 * s)
-    return around(s, np.where(np.isnan(s), 0, far), mean_dtype(x.t))
+    return around(s, np.where(np.isnan(s) & (own != INF), 0, far), mean_dtype(x.t))
 
 
 def extreme(x, axis, keepdims, largest):

@@ -74,7 +74,7 @@ static plim_status build_concat(plim_graph *g, const uint32_t *in, int64_t arg, 
 static plim_status build_pad(plim_graph *g, const uint32_t *in, int64_t arg, uint32_t *v, plim_error *err)
 {
     (void)arg;
-    return plim__op_pad(g, in[0], (const int64_t[]){1, 0}, (const int64_t[]){2, 3}, PLIM__EDGE_CONSTANT, 7, v, err);
+    return plim__op_pad(g, in[0], (const int64_t[]){1, 0}, (const int64_t[]){2, 3}, PLIM__EDGE_CONSTANT, &(double){7}, v, err);
 }
 
 static plim_status build_take(plim_graph *g, const uint32_t *in, int64_t arg, uint32_t *v, plim_error *err)

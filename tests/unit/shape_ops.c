@@ -556,7 +556,7 @@ static void test_pad(void **unused)
             padded c = {.in = shape_of(cases[k].shape), .mode = mode};
             memcpy(c.before, cases[k].before, sizeof c.before);
             uint32_t v;
-            assert_int_equal(plim__op_pad(g, counting(g, PLIM_F32, cases[k].shape, 0), cases[k].before, cases[k].after, mode, -5, &v, NULL), PLIM_OK);
+            assert_int_equal(plim__op_pad(g, counting(g, PLIM_F32, cases[k].shape, 0), cases[k].before, cases[k].after, mode, &(float){-5}, &v, NULL), PLIM_OK);
             check(g, v, padded_with, &c, cases[k].shape);
             plim__graph_free(&g);
         }
