@@ -81,7 +81,10 @@ static void status_says_what_is_resident(void **state)
     uint64_t mapped;
     const uint64_t now = plim__peer_resident(pid, &mapped);
     plim__peer_kinds share;
-    assert_true(mapped == s.file + s.shared && now >= mapped + (16 << 20));
+    /* the kernel may have taken pages of files away between the two looks */
+    const uint64_t before = s.file + s.shared;
+    assert_true((mapped > before ? mapped - before : before - mapped) <= 4 << 20);
+    assert_true(now >= mapped + (16 << 20));
     assert_true(now >= 16 << 20 && now < 200u << 20);
     assert_true(plim__peer_shares(pid, &share) && share.anon >= 16 << 20 && share.anon + share.file + share.shared <= now + (1 << 20));
     kill(pid, SIGKILL);
