@@ -116,9 +116,11 @@ static void files_are_cut_to_fit(void **state)
 
 static void have_a_child(void)
 {
+    const int parent = getpid();
     if (fork() == 0) {
-        prctl(PR_SET_NAME, "a (b) c d");
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent) _exit(0); /* it was gone before that */
+        prctl(PR_SET_NAME, "a (b) c d");
         for (;;) pause();
     }
 }
