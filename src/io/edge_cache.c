@@ -36,7 +36,8 @@ typedef struct edge_block {
 struct plim__edge_cache {
     const plim__os *os;
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* a BUSY block became FREE */
+    pthread_cond_t changed;   /* a BUSY block became FREE, or a claim ended */
+    plim__edge_claim *claims; /* linked list */
     uint32_t n, n_used, n_buckets;
     uint32_t free, oldest, newest;
     edge_block *block;
@@ -253,11 +254,22 @@ static plim_status group_write(plim__edge_cache *c, uint32_t i, plim__edge_scrat
     return status;
 }
 
+static bool is_claimed(const plim__edge_cache *c, int fd, uint64_t number)
+{
+    for (const plim__edge_claim *x = c->claims; x; x = x->next)
+        if (x->fd == fd && number >= x->first && number < x->end) return true;
+    return false;
+}
+
 /* The OPEN block for `number`, made if need be. Called and left with the lock held. */
 static plim_status block_get(plim__edge_cache *c, int fd, const char *path, uint64_t number, plim__edge_scratch scratch, uint32_t *out,
                              plim_error *err)
 {
     for (;;) {
+        if (is_claimed(c, fd, number)) {
+            pthread_cond_wait(&c->changed, &c->lock);
+            continue;
+        }
         const uint32_t i = find(c, fd, number);
         if (i != NONE && c->block[i].state == BLOCK_OPEN) {
             *out = i;
@@ -359,7 +371,7 @@ plim_status plim__edge_settle(plim__edge_cache *c, int fd, uint64_t lo, uint64_t
     return status;
 }
 
-void plim__edge_forget(plim__edge_cache *c, int fd, uint64_t lo, uint64_t hi)
+void plim__edge_claim_blocks(plim__edge_cache *c, plim__edge_claim *claim, int fd, uint64_t lo, uint64_t hi)
 {
     PLIM_ASSERT(lo % BLOCK == 0 && hi % BLOCK == 0);
     pthread_mutex_lock(&c->lock);
@@ -372,6 +384,18 @@ void plim__edge_forget(plim__edge_cache *c, int fd, uint64_t lo, uint64_t hi)
             pthread_cond_wait(&c->changed, &c->lock);
         }
     }
+    *claim = (plim__edge_claim){.fd = fd, .first = lo / BLOCK, .end = hi / BLOCK, .next = c->claims};
+    c->claims = claim;
+    pthread_mutex_unlock(&c->lock);
+}
+
+void plim__edge_unclaim(plim__edge_cache *c, plim__edge_claim *claim)
+{
+    pthread_mutex_lock(&c->lock);
+    plim__edge_claim **at = &c->claims;
+    while (*at != claim) at = &(*at)->next;
+    *at = claim->next;
+    pthread_cond_broadcast(&c->changed);
     pthread_mutex_unlock(&c->lock);
 }
 

@@ -43,8 +43,17 @@ plim_status plim__edge_join(plim__edge_cache *c, int fd, const char *path, uint6
 void plim__edge_release(plim__edge_cache *c, uint32_t held);
 /** Writes what waits in [lo, hi), so that a read sees it. */
 plim_status plim__edge_settle(plim__edge_cache *c, int fd, uint64_t lo, uint64_t hi, plim__edge_scratch scratch, plim_error *err);
-/** Forgets what waits in the whole blocks [lo, hi): the caller is about to replace all of it. */
-void plim__edge_forget(plim__edge_cache *c, int fd, uint64_t lo, uint64_t hi);
+/** Whole blocks that one thread is writing around the cache. Lives on that thread's stack. */
+typedef struct plim__edge_claim {
+    int fd;
+    uint64_t first, end; /* blocks */
+    struct plim__edge_claim *next;
+} plim__edge_claim;
+
+/** Drops what waits in the whole blocks [lo, hi), which the caller is about to write, and makes others who put bytes into
+ *  them wait until plim__edge_unclaim: a merge with the old contents would undo what the caller writes. */
+void plim__edge_claim_blocks(plim__edge_cache *c, plim__edge_claim *claim, int fd, uint64_t lo, uint64_t hi);
+void plim__edge_unclaim(plim__edge_cache *c, plim__edge_claim *claim);
 /** Writes everything that waits. Several threads may share the work; all of it is done when all of them are back. */
 plim_status plim__edge_flush(plim__edge_cache *c, plim__edge_scratch scratch, plim_error *err);
 /** Bytes that the cache itself has read and written. */

@@ -304,15 +304,21 @@ static plim_status write_run(worker *w, const plim__io_file *f, const uint8_t *s
     const uint64_t whole = plim__round_down(n - head, ALIGN), tail = n - head - whole;
     const bool straight = whole == 0 || (uintptr_t)(src + head) % ALIGN == 0;
     if (tail > 0) PLIM_TRY(plim__edge_put(edges, f->fd, f->path, off + n - tail, src + n - tail, tail, scratch_of(w), err));
-    if (whole > 0) plim__edge_forget(edges, f->fd, off + head, off + head + whole);
-    if (straight) {
-        if (head > 0) PLIM_TRY(plim__edge_put(edges, f->fd, f->path, off, src, head, scratch_of(w), err));
-        return write_full(w, f, src + head, off + head, whole, err);
-    }
+    if (straight && head > 0) PLIM_TRY(plim__edge_put(edges, f->fd, f->path, off, src, head, scratch_of(w), err));
+    if (whole == 0) return PLIM_OK;
+    /* A thread with a claim waits only for the block before it, so for a claim that begins earlier: there is no cycle. */
+    plim__edge_claim claim;
     uint32_t held = PLIM__EDGE_NONE;
-    if (head > 0) PLIM_TRY(plim__edge_join(edges, f->fd, f->path, off, src, head, w->bounce, &held, scratch_of(w), err));
-    const plim_status status = write_bounced(w, f, src + head, off + head, whole, held != PLIM__EDGE_NONE ? ALIGN : 0, err);
-    plim__edge_release(edges, held);
+    plim_status status = PLIM_OK;
+    plim__edge_claim_blocks(edges, &claim, f->fd, off + head, off + head + whole);
+    if (straight) {
+        status = write_full(w, f, src + head, off + head, whole, err);
+    } else {
+        if (head > 0) status = plim__edge_join(edges, f->fd, f->path, off, src, head, w->bounce, &held, scratch_of(w), err);
+        if (status == PLIM_OK) status = write_bounced(w, f, src + head, off + head, whole, held != PLIM__EDGE_NONE ? ALIGN : 0, err);
+        plim__edge_release(edges, held);
+    }
+    plim__edge_unclaim(edges, &claim);
     return status;
 }
 

@@ -128,7 +128,9 @@ static void test_settle_and_forget(void **state)
     assert_int_equal(written(&r), BLOCK);
     assert_int_equal(plim__edge_settle(r.cache, r.fd + 1, 0, 20 * BLOCK, r.scratch, &err), PLIM_OK); /* another file's */
     assert_int_equal(written(&r), BLOCK);
-    plim__edge_forget(r.cache, r.fd, 3 * BLOCK, 4 * BLOCK);
+    plim__edge_claim claim;
+    plim__edge_claim_blocks(r.cache, &claim, r.fd, 3 * BLOCK, 4 * BLOCK);
+    plim__edge_unclaim(r.cache, &claim);
     assert_int_equal(plim__edge_flush(r.cache, r.scratch, &err), PLIM_OK);
     assert_int_equal(file_at(&r, 3 * BLOCK + 1), '.');
     assert_int_equal(file_at(&r, 15 * BLOCK + 1), 'c');

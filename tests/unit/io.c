@@ -483,6 +483,55 @@ static void test_rewrite(void **state)
     free(model);
 }
 
+static int64_t slow_pread(void *self, int fd, void *buf, uint64_t n, uint64_t off)
+{
+    const int64_t got = plim__os_linux.pread(self, fd, buf, n, off);
+    usleep(200);
+    return got;
+}
+
+/* Boxes that are written may overlap, as those of neighbouring tiles with halos do: both bring the same bytes. A small box ends inside a block, which the
+ * engine reads, merges and writes; meanwhile another box may bring all of that block, and must not be undone. */
+static void test_overlapping_writes(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 60, SIZE = BLOCKS * 4096, FLIGHT = 8 };
+    plim__os os = plim__os_linux;
+    os.pread = slow_pread;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        uint64_t rng = seed;
+        plim_error err = {0};
+        plim__tempfile *t;
+        plim__io_file f = {.element = 1, .shape = {1, {SIZE}}, .stride = {1}, .limit = SIZE};
+        uint8_t *model = random_bytes(SIZE, seed), *buffer[FLIGHT] = {0};
+        plim__io_ticket ticket[FLIGHT] = {0};
+        assert_int_equal(plim__tempfile_new(&t, &os, files_path("overlap.bin"), SIZE, true, &err), PLIM_OK);
+        plim__io_open_output(&f, t);
+        engine e = engine_new(&(plim__io_config){4, 8192 + 4096 * pick(&rng, 4), 4, 16384}, &os);
+        for (uint32_t i = 0; i < 4 * BLOCKS; i++) { /* three boxes with an end inside block i/4, then all of the block */
+            const uint32_t k = i % FLIGHT;
+            const int64_t block = i / 4 * 4096, end = block + 1 + (int64_t)pick(&rng, 4095), lo = end - (int64_t)pick(&rng, (uint64_t)plim__min(end, 9000));
+            const plim__region box = {1, {i % 4 < 3 ? (plim__range){lo, end} : (plim__range){block, block + 4096}}};
+            plim__io_layout l;
+            assert_int_equal(plim__io_wait(e.io, &ticket[k], &err), PLIM_OK);
+            free(buffer[k]);
+            plim__io_layout_of(&f, &box, true, &l);
+            buffer[k] = buffer_for(&l);
+            each_element(&f, &box, &l, take_element, &(compare){&f, model, buffer[k]});
+            plim__io_write(e.io, &f, &box, buffer[k], &ticket[k]);
+        }
+        for (uint32_t k = 0; k < FLIGHT; k++) {
+            assert_int_equal(plim__io_wait(e.io, &ticket[k], &err), PLIM_OK);
+            free(buffer[k]);
+        }
+        assert_int_equal(plim__io_flush(e.io, &err), PLIM_OK);
+        engine_free(&e);
+        assert_int_equal(plim__tempfile_commit(&t, &err), PLIM_OK);
+        check_file("overlap.bin", &f, model, SIZE);
+        free(model);
+    }
+}
+
 /* ------------------------------------------------------------------------------------------------------- failures */
 
 static void fail_write_at(int64_t nth, int error, bool direct)
@@ -801,7 +850,8 @@ int main(void)
         cmocka_unit_test(test_layout),      cmocka_unit_test(test_layout_small), cmocka_unit_test(test_read),
         cmocka_unit_test(test_write),       cmocka_unit_test(test_write_fails),  cmocka_unit_test(test_read_fails),
         cmocka_unit_test(test_shrinks),     cmocka_unit_test(test_open_refused), cmocka_unit_test(test_cached),
-        cmocka_unit_test(test_config),      cmocka_unit_test(test_rewrite),      cmocka_unit_test(test_cgroup),
+        cmocka_unit_test(test_config),      cmocka_unit_test(test_rewrite),      cmocka_unit_test(test_overlapping_writes),
+        cmocka_unit_test(test_cgroup),
     };
     return cmocka_run_group_tests_name("io", tests, files_begin, files_end);
 }
