@@ -27,6 +27,8 @@ typedef enum plim__axis_kind {
 } plim__axis_kind;
 
 static inline bool plim__axis_reduces(plim__axis_kind k) { return k >= PLIM__SUM && k <= PLIM__MERGE; }
+/** Do the bits of the result depend on how the axis is cut? Sums are rounded in another order. */
+static inline bool plim__axis_rounds(plim__axis_kind k) { return k == PLIM__SUM || k == PLIM__MERGE; }
 
 typedef struct plim__axis {
     int64_t extent;

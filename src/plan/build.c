@@ -30,6 +30,7 @@ typedef struct builder {
     uint8_t *within;    /* [n_nodes] cut loops that move it, or something that it is made from inside the pass */
     bool *root, *keep;  /* [n_nodes] */
     bool *later;        /* [n_nodes] a node of a later pass reads it */
+    bool *remade;       /* [n_nodes] a later pass makes it again */
     bool *reads_old;    /* [n_nodes] making it again in a later pass would read a state that this one overwrites */
     uint32_t *pnode, *pvalue; /* graph id -> pass index */
     plim__pass *p;
@@ -142,6 +143,18 @@ static uint64_t bytes_read(const builder *b, uint32_t i, uint32_t k)
     return plim__region_count(&box) * plim_dtype_bytes(b->g->value[b->g->node[i].in[k]].dtype);
 }
 
+/* Has an earlier pass made node i, with sums that this cut would round in another order? Who compares the two (where is x its own maximum?) would find them
+ * different. */
+static bool rounds_otherwise(const builder *b, uint32_t i)
+{
+    const plim__axes *axes = &b->labels->nest->axes[i];
+    for (uint32_t a = 0; a < axes->n && b->f->made[i]; a++) {
+        const int l = loop_of_axis(b, i, a);
+        if (l >= 0 && (uint32_t)l < b->n_cut && plim__axis_rounds(axes->axis[a].kind)) return true;
+    }
+    return false;
+}
+
 static void classify_node(builder *b, uint32_t i)
 {
     const plim__node *n = &b->g->node[i];
@@ -171,7 +184,7 @@ static void classify_node(builder *b, uint32_t i)
         b->within[i] = (uint8_t)(moved | deepest);
         return;
     }
-    if (!states_are_free(b, i, b->n_cut == 0)) return;
+    if (!states_are_free(b, i, b->n_cut == 0) || rounds_otherwise(b, i)) return;
     b->state[i] = STATE_IN;
     b->within[i] = (uint8_t)(moved | deepest);
     b->accumulates[i] = reduced != 0;
@@ -222,6 +235,17 @@ static void mark_later(builder *b)
     }
 }
 
+/* What this pass makes and does not keep, though a later one needs it, itself or for something else that is not kept. */
+static void mark_remade(builder *b)
+{
+    for (uint32_t i = b->g->n_nodes; i-- > 0;) {
+        if (!b->f->active[i] || b->state[i] == STATE_OUT || b->root[i]) continue;
+        b->remade[i] |= b->later[i];
+        for (uint32_t k = 0; k < b->g->node[i].n_in && b->remade[i]; k++)
+            if (!at_home(b, b->g->node[i].in[k])) b->remade[b->g->value[b->g->node[i].in[k]].node] = true;
+    }
+}
+
 static void choose_roots(builder *b)
 {
     const plim_graph *g = b->g;
@@ -234,6 +258,7 @@ static void choose_roots(builder *b)
         b->reads_old[i] = reads_old_state(b, i);
         if (b->later[i] && (worth_keeping(b, i) || b->reads_old[i])) b->root[i] = true;
     }
+    mark_remade(b);
     for (uint32_t i = g->n_nodes; i-- > 0;) {
         if (b->root[i]) b->keep[i] = true;
         if (!b->keep[i]) continue;
@@ -288,7 +313,7 @@ static void collect_node(builder *b, uint32_t i)
     plim__pass *p = b->p;
     plim__pnode *x = &p->node[p->n_nodes];
     *x = (plim__pnode){.node = i, .root = b->root[i], .accumulates = b->accumulates[i], .post = b->state[i] == STATE_POST, .axis0 = p->n_axes,
-                       .in0 = p->n_operands};
+                       .in0 = p->n_operands, .same_bits = b->f->made[i] || (b->remade[i] && !b->root[i])};
     x->axes = b->labels->nest->axes[i];
     for (uint32_t a = 0; a < PLIM__MAX_AXES; a++) x->bind[a] = a < x->axes.n ? (int8_t)loop_of_axis(b, i, a) : -1;
     if (x->post) x->depth = b->depth[i];
@@ -445,10 +470,11 @@ static plim_status new_builder(builder *b)
     b->root = plim__new(a, n, sizeof *b->root, b->err);
     b->keep = plim__new(a, n, sizeof *b->keep, b->err);
     b->later = plim__new(a, n, sizeof *b->later, b->err);
+    b->remade = plim__new(a, n, sizeof *b->remade, b->err);
     b->reads_old = plim__new(a, n, sizeof *b->reads_old, b->err);
     b->pnode = plim__new(a, n, sizeof *b->pnode, b->err);
     b->pvalue = plim__new(a, b->g->n_values, sizeof *b->pvalue, b->err);
-    if (!b->state || !b->depth || !b->accumulates || !b->within || !b->root || !b->keep || !b->later || !b->reads_old || !b->pnode || !b->pvalue)
+    if (!b->state || !b->depth || !b->accumulates || !b->within || !b->root || !b->keep || !b->later || !b->remade || !b->reads_old || !b->pnode || !b->pvalue)
         return PLIM_E_NOMEM;
     memset(b->pnode, 0xff, n * sizeof *b->pnode);
     memset(b->pvalue, 0xff, b->g->n_values * sizeof *b->pvalue);
@@ -465,6 +491,7 @@ static void free_builder(builder *b)
     plim__free(a, b->root);
     plim__free(a, b->keep);
     plim__free(a, b->later);
+    plim__free(a, b->remade);
     plim__free(a, b->reads_old);
     plim__free(a, b->pnode);
     plim__free(a, b->pvalue);
@@ -557,6 +584,7 @@ static void collect_items(builder *b, const plim__schedule *s)
         for (uint32_t a = 0; a < PLIM__MAX_AXES; a++) n->bind[a] = a < n->axes.n ? (int8_t)loop_of_axis(b, x->node, a) : -1;
         memcpy(n->out, x->out, sizeof n->out);
         p->n_axes += n->axes.n;
+        if (b->pnode[x->node] != PLIM__NONE) n->same_bits = p->node[b->pnode[x->node]].same_bits = true;
         b->pnode[x->node] = i;
     }
     memcpy(p->operand, s->operand, s->n_operands * sizeof *p->operand);
@@ -627,6 +655,7 @@ plim_status plim__pass_settle(plim_plan *plan, plim__frontier *f, plim__pass *p,
         if (v->role == PLIM__ROLE_WHOLE) *home = (plim__home){.kind = PLIM__HOME_ARENA, .slot = v->slot, .file = v->file};
         else if (v->file != PLIM__NONE) *home = (plim__home){.kind = PLIM__HOME_FILE, .slot = PLIM__NONE, .file = v->file};
     }
+    for (uint32_t i = 0; i < p->n_nodes; i++) f->made[p->node[i].node] = true;
     for (uint32_t i = 0; i < p->n_values; i++)
         if (p->value[i].producer == PLIM__NONE && p->value[i].spill) p->value[i].file = plan->write_file[p->value[i].value];
     return plim__frontier_update(plan, f);

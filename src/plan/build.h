@@ -11,6 +11,7 @@
 /** Where the planning stands between two passes. */
 typedef struct plim__frontier {
     bool *active;   /* [n_nodes] still to be computed, or recomputed because a later node needs it and it has no home */
+    bool *made;     /* [n_nodes] an earlier pass has made it, but not kept it */
     bool *on_file;  /* [n_values] read from or written to a file */
     uint64_t small; /* values up to this size are kept in the arena between passes without further thought */
     bool complete;  /* only a pass that makes everything is of use */

@@ -220,6 +220,38 @@ static plim_status check_partition(const plim__pass *p, plim_error *err)
     return PLIM_OK;
 }
 
+/* Is a sum of node n cut, by a loop or into the blocks of its stage? */
+static bool cuts_sum(const plim__pass *p, const plim__pnode *n)
+{
+    const plim__stage *s = &p->stage[n->stage];
+    for (uint32_t a = 0; a < n->axes.n; a++) {
+        const bool by_blocks = !s->pool && s->blocks > 1 && n->bind[a] == s->split;
+        const bool by_loop = n->accumulates && n->bind[a] >= 0 && (uint32_t)n->bind[a] < p->n_cut;
+        if (n->bind[a] >= 0 && plim__axis_rounds(n->axes.axis[a].kind) && (by_blocks || by_loop)) return true;
+    }
+    return false;
+}
+
+/* I14: a node that is made more than once has the same bits each time. */
+static plim_status check_same_bits(const plim_plan *plan, plim_error *err)
+{
+    const uint32_t nodes = plan->graph->n_nodes;
+    uint32_t *times = plim__new(&plan->alloc, nodes, sizeof *times, err);
+    bool *cut = plim__new(&plan->alloc, nodes, sizeof *cut, err);
+    plim_status status = times && cut ? PLIM_OK : PLIM_E_NOMEM;
+    for (uint32_t q = 0; q < plan->n_passes && status == PLIM_OK; q++)
+        for (uint32_t i = 0; i < plan->pass[q].n_nodes; i++) {
+            const plim__pnode *n = &plan->pass[q].node[i];
+            times[n->node]++;
+            cut[n->node] |= cuts_sum(&plan->pass[q], n);
+        }
+    for (uint32_t i = 0; i < nodes && status == PLIM_OK; i++)
+        if (times[i] > 1 && cut[i]) status = plim__fail(err, PLIM_E_PLAN, "I14: node %u is made %u times, and its sums are cut", i, times[i]);
+    plim__free(&plan->alloc, times);
+    plim__free(&plan->alloc, cut);
+    return status;
+}
+
 /* Per value: the state whose place it takes, or PLIM__NONE. */
 static uint32_t *index_states(const plim_plan *plan, plim_error *err)
 {
@@ -398,6 +430,7 @@ plim_status plim__plan_check(const plim_plan *plan, plim_error *err)
 {
     PLIM_TRY(check_bounds(plan, err));
     PLIM_TRY(check_overlap(plan, err));
+    PLIM_TRY(check_same_bits(plan, err));
     for (uint32_t i = 0; i < plan->n_passes; i++) {
         const plim__pass *p = &plan->pass[i];
         PLIM_TRY(check_order(plan, p, err));

@@ -380,6 +380,7 @@ plim_status plim__search_restart(plim__search *s)
 {
     plim_plan *plan = s->plan;
     plim__plan_clear(plan);
+    memset(s->f.made, 0, plan->graph->n_nodes * sizeof *s->f.made);
     PLIM_TRY(plim__frontier_update(plan, &s->f));
     if (!s->labelled) plim__labels_spread(&s->labels, plan->graph, s->f.active, s->f.on_file, plan->is_state);
     s->labelled = true;
@@ -412,10 +413,11 @@ static plim_status new_tables(plim__search *s)
     const plim__alloc *a = &s->plan->alloc;
     const plim_graph *g = s->plan->graph;
     s->f.active = plim__new(a, g->n_nodes, sizeof *s->f.active, s->err);
+    s->f.made = plim__new(a, g->n_nodes, sizeof *s->f.made, s->err);
     s->f.on_file = plim__new(a, g->n_values, sizeof *s->f.on_file, s->err);
     s->here = plim__new(a, g->n_nodes, sizeof *s->here, s->err);
     s->work = plim__new(a, g->n_nodes, sizeof *s->work, s->err);
-    if (!s->f.active || !s->f.on_file || !s->here || !s->work) return PLIM_E_NOMEM;
+    if (!s->f.active || !s->f.made || !s->f.on_file || !s->here || !s->work) return PLIM_E_NOMEM;
     for (uint32_t i = 0; i < g->n_nodes; i++) s->work[i] = plim__node_seconds(s->plan, i);
     return plim__labels_new(&s->labels, g, &s->plan->nest, a, s->err);
 }
@@ -432,6 +434,7 @@ void plim__search_free(plim__search *s)
 {
     const plim__alloc *a = &s->plan->alloc;
     plim__free(a, s->f.active);
+    plim__free(a, s->f.made);
     plim__free(a, s->f.on_file);
     plim__free(a, s->here);
     plim__free(a, s->work);

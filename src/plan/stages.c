@@ -28,12 +28,15 @@ static plim__axis_kind kind_on(const plim__pnode *x, int loop)
     return PLIM__WHOLE;
 }
 
-/* Loops along which a node may be cut into independent blocks at all: it has an axis there, and it is no scan. */
+/* Loops along which a node may be cut into independent blocks at all: it has an axis there, and it is no scan, nor a sum that must always have the same
+ * bits. */
 static uint32_t own_splits(const plim__pass *p, const plim__pnode *x)
 {
     uint32_t set = 0;
-    for (uint32_t a = 0; a < x->axes.n; a++)
-        if (x->bind[a] >= 0 && x->axes.axis[a].kind != PLIM__SCAN) set |= 1u << x->bind[a];
+    for (uint32_t a = 0; a < x->axes.n; a++) {
+        const plim__axis_kind kind = x->axes.axis[a].kind;
+        if (x->bind[a] >= 0 && kind != PLIM__SCAN && !(x->same_bits && plim__axis_rounds(kind))) set |= 1u << x->bind[a];
+    }
     for (uint32_t l = 0; l < p->n_loops; l++)
         if (kind_on(x, (int)l) == PLIM__SCAN) set &= ~(1u << l);
     return set;

@@ -569,6 +569,65 @@ static void state_in_another_slot(void **state)
     corrupt_states(wrong_place, 5);
 }
 
+static plim_graph *preferred_graph;
+
+/* A product is made whole where its maximum is found, and in parts that are added up where it is made again. */
+static double prefer_other_sums(void *ctx, const plim__pass *p, double seconds)
+{
+    bool adds = false, finds_most = false;
+    (void)ctx;
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const plim__pnode *n = &p->node[i];
+        adds |= preferred_graph->node[n->node].op == PLIM__OP_MATMUL && n->accumulates;
+        for (uint32_t a = 0; a < n->axes.n; a++) finds_most |= n->axes.axis[a].kind == PLIM__MAX;
+    }
+    return adds == finds_most ? seconds + 1e6 : seconds;
+}
+
+/* A product that one pass makes for its maximum and another one makes again: never in other parts. */
+static void sums_cut_in_one_of_two_passes(void **state)
+{
+    (void)state;
+    fixture f;
+    plim_error err = {0};
+    static const char text[] = "y = tanh(x @ x[:512]) * 2; i32(y == max(y, 0))";
+    plim__expr_input in = {.name = "x"};
+    plim__expr_result res[8];
+    uint32_t n_res = 0;
+    assert_int_equal(plim__graph_new(&preferred_graph, (plim__alloc){0}, &err), PLIM_OK); /* the same ids as in the plan's graph */
+    add_file(preferred_graph, "x", 30000, 512, &in.value);
+    assert_int_equal(plim__expr_build(preferred_graph, text, &in, 1, res, 8, &n_res, &err), PLIM_OK);
+    set_up_by(&f, text, 512u << 20, &(plim__preference){prefer_other_sums, NULL});
+    plim__graph_free(&preferred_graph);
+    EXPECT(&f, "");
+    assert_int_equal(f.plan->facts.rejected_plans, 0);
+    uint32_t seen[64] = {0}, noticed = 0;
+    for (uint32_t q = 0; q < f.plan->n_passes; q++)
+        for (uint32_t i = 0; i < f.plan->pass[q].n_nodes; i++) seen[f.plan->pass[q].node[i].node]++;
+    for (uint32_t q = 0; q < f.plan->n_passes; q++) {
+        plim__pass *p = &f.plan->pass[q];
+        for (uint32_t i = 0; i < p->n_nodes; i++) {
+            plim__pnode *n = &p->node[i];
+            for (uint32_t a = 0; a < n->axes.n && seen[n->node] > 1; a++) {
+                if (!plim__axis_rounds(n->axes.axis[a].kind)) continue;
+                plim__stage *s = &p->stage[n->stage];
+                const plim__stage good = *s;
+                const int8_t bound = n->bind[a];
+                n->bind[a] = s->split = (int8_t)(p->n_loops - 1);
+                s->blocks = 2;
+                s->pool = false;
+                err = (plim_error){0};
+                noticed += strncmp(verdict(&f, &err), "I14", 3) == 0;
+                *s = good;
+                n->bind[a] = bound;
+            }
+        }
+    }
+    EXPECT(&f, "");
+    assert_true(noticed > 0);
+    tear_down(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -592,6 +651,7 @@ int main(void)
         cmocka_unit_test(state_updated_at_every_trip),
         cmocka_unit_test(spilled_value_read_early),
         cmocka_unit_test(state_in_another_slot),
+        cmocka_unit_test(sums_cut_in_one_of_two_passes),
     };
     return cmocka_run_group_tests_name("check", tests, NULL, NULL);
 }

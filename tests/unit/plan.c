@@ -176,7 +176,7 @@ typedef struct bench {
     plim__frontier f;
     plim__measure m;
     plim__pass p;
-    bool active[32], on_file[32];
+    bool active[32], made[32], on_file[32];
 } bench;
 
 /* Builds the first pass of the fixture's plan again. @param tile  of each label; 0: not cut. Loops are in the order of the labels */
@@ -186,7 +186,7 @@ static plim_status build(bench *b, fixture *f, const int64_t *tile)
     uint8_t order[PLIM__MAX_LOOPS];
     uint32_t cut = 0, n = 0;
     *b = (bench){0};
-    b->f = (plim__frontier){.active = b->active, .on_file = b->on_file, .small = 1 << 20, .spill_above = UINT64_MAX};
+    b->f = (plim__frontier){.active = b->active, .made = b->made, .on_file = b->on_file, .small = 1 << 20, .spill_above = UINT64_MAX};
     plim__plan_clear(plan);
     assert_int_equal(plim__frontier_update(plan, &b->f), PLIM_OK);
     assert_int_equal(plim__labels_new(&b->labels, f->g, &plan->nest, &plan->alloc, NULL), PLIM_OK);

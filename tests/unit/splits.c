@@ -83,6 +83,10 @@ static const test_case cases[] = {
     {"mean(xf, 0)", 1e-6},
     {"mean(xb, 1)", 1e-6},
     {"sum(df, (0, 2))", 1e-12},
+    /* made in one pass for its maximum, and again in another to be compared with it: the same bits */
+    {"p = tanh(x @ w) * 3; sum(i32(p == max(p, 0)), 0)", 0},
+    {"p = x / (1 + sum(y, 1, keepdims=True)); sum(i32(p == max(p, 0)), 0)", 0},
+    {"p = x * mean(d) - std(y, 0); sum(i32(p == max(p)))", 0},
     /* shapes */
     {"x.T", 0},
     {"(x.T * 2)[::-1]", 0},
