@@ -65,6 +65,16 @@ void plim__free(const plim__alloc *a, void *p)
     if (p) resize(a, p, 0);
 }
 
+uint64_t plim__heap_in_use(void)
+{
+#if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 33)
+    const struct mallinfo2 heap = mallinfo2();
+    return (uint64_t)heap.uordblks + heap.hblkhd;
+#else
+    return 0;
+#endif
+}
+
 void plim__alloc_trim(const plim__alloc *a)
 {
 #ifdef __GLIBC__

@@ -20,5 +20,7 @@ char *plim__strdup(const plim__alloc *a, const char *text, plim_error *err);
 void plim__free(const plim__alloc *a, void *p);
 /** Gives memory that was freed back to the system, as far as the allocator can: before what is resident matters. */
 void plim__alloc_trim(const plim__alloc *a);
+/** Bytes of the C library's heap that are in use, by anybody in the process: the same in every run of the same program, unlike what is resident. 0: not known. */
+uint64_t plim__heap_in_use(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* A plan from a graph and a budget.
  *
- *     budget  =  baseline            what the process has before the arena, measured
+ *     budget  =  baseline            what the process has before the arena: by its heap, or measured where that is more
  *              + extras              what the run will touch that is not planned: stacks of its threads, code (constants, see below), and the tables
  *                                    of the plan itself, which for large models are not small
  *              + arena               every tensor byte, every buffer
@@ -20,12 +20,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#define EXTRAS_FIXED (3u << 19)       /* code of kernels that the run touches first, the C library's buffers */
+#define BASELINE_CODE (9u << 19)      /* code and constants of the command that are resident before a run: 3.8 to 4.2 MiB were seen */
+#define BASELINE_DATA (1u << 19)      /* its static data and stacks: 0.4 MiB were seen */
+#define EXTRAS_FIXED (2u << 19)       /* code of kernels that the run touches first, the C library's buffers */
 #define EXTRAS_MODEL (5u << 19)       /* the same for models: more kernels, and buffers through which parameters are loaded */
 #define EXTRAS_PER_THREAD (48u << 10) /* of a thread's stack, and what the C library keeps for it */
 #define RESERVE_FIXED (2u << 20)
-#define FLOOR_SLACK (512u << 10) /* the baseline differs a little from one start of the process to the next; for models, whose plans are asked for by several
-                                  * commands, twice that */
+#define BASELINE_STEP (1u << 20)      /* in which the baseline of a larger process grows */
+#define FLOOR_SLACK (128u << 10)      /* the heap differs a little from one command to another; a larger process may be a step larger the next time */
+#define PLANNING_SLACK (512u << 10)   /* so does what was resident while it was planned, from one start of the process to the next */
 
 void plim__plan_io(plim_plan *plan, int level)
 {
@@ -189,6 +192,16 @@ static void set_extras(plim_plan *plan)
     plan->facts.extras_bytes = EXTRAS_FIXED + (plan->thorough ? EXTRAS_MODEL : 0) + (plan->threads + 4) * EXTRAS_PER_THREAD + plim__plan_tables(plan);
 }
 
+/* What is resident differs from one start of the process to the next, by pages of code that happen to be there, and a plan that depended on it would, too: the
+ * same command would add up in another order. So the baseline is what a process with this heap has at the most, and steps of a megabyte where it has more. */
+static uint64_t steady_baseline(plim_plan *plan, uint64_t resident)
+{
+    const uint64_t heap = plim__round_up(plim__heap_in_use(), 64u << 10);
+    const uint64_t usual = BASELINE_CODE + BASELINE_DATA + heap + heap / 16;
+    plan->floor_slack = FLOOR_SLACK + (resident <= usual ? 0 : BASELINE_STEP);
+    return resident <= usual ? usual : plim__round_up(resident, BASELINE_STEP);
+}
+
 /* Starts what a run would start, so that its memory is in the baseline and not a surprise. */
 static plim_status measure_baseline(plim_plan *plan, plim_error *err)
 {
@@ -196,6 +209,7 @@ static plim_status measure_baseline(plim_plan *plan, plim_error *err)
     if (uses_blis(plan->graph)) plim__gemm_warm(plan->pool_threads);
     uint64_t peak;
     PLIM_TRY(plim__resident_read(&plan->facts.baseline_bytes, &peak, plan->os, err));
+    plan->facts.baseline_bytes = steady_baseline(plan, plan->facts.baseline_bytes);
     if (plan->set.baseline) plan->facts.baseline_bytes = plan->set.baseline;
     set_extras(plan);
     return PLIM_OK;
@@ -222,9 +236,23 @@ uint64_t plim__plan_room(const plim_plan *plan, uint64_t budget)
     return budget <= rest ? 0 : plim__round_down((budget - rest) / 257 * 256, PLIM__IO_ALIGN);
 }
 
+/* The most bytes that were resident while it was planned; 0: there were more before. */
+static uint64_t planning_peak(const plim_plan *plan)
+{
+    uint64_t now, peak;
+    return plim__resident_read(&now, &peak, plan->os, NULL) == PLIM_OK && peak > plan->peak_before ? peak : 0;
+}
+
+uint64_t plim__plan_planning_budget(const plim_plan *plan)
+{
+    const uint64_t peak = planning_peak(plan);
+    return peak ? peak + RESERVE_FIXED : 0;
+}
+
 uint64_t plim__plan_printed_floor(const plim_plan *plan, uint64_t budget)
 {
-    return plim__round_up(budget + (plan->thorough ? 2 : 1) * FLOOR_SLACK, PLIM__IO_ALIGN);
+    const uint64_t planning = plim__plan_planning_budget(plan) + PLANNING_SLACK;
+    return plim__round_up(planning > budget + plan->floor_slack ? planning : budget + plan->floor_slack, PLIM__IO_ALIGN);
 }
 
 uint64_t plim__plan_need(const plim_plan *plan)
@@ -266,13 +294,19 @@ plim_status plim__plan_make(plim_plan *plan, uint64_t most, bool *fits, plim_err
     return plim__portfolio_plan(plan->portfolio, most, fits, err);
 }
 
+uint64_t plim__plan_peak(const plim_plan *plan, uint64_t arena)
+{
+    const uint64_t running = plan->facts.baseline_bytes + plan->facts.extras_bytes + arena, planning = planning_peak(plan);
+    return planning > running ? planning : running;
+}
+
 plim_status plim__plan_end(plim_plan *plan, plim_error *err)
 {
     plim__portfolio_free(&plan->portfolio);
     set_extras(plan);
     plan->facts.extras_bytes += plan->beside;
     plan->facts.arena_bytes = plan->arena_bytes;
-    plan->facts.planned_peak_bytes = plan->facts.baseline_bytes + plan->facts.extras_bytes + plan->arena_bytes;
+    plan->facts.planned_peak_bytes = plim__plan_peak(plan, plan->arena_bytes);
     plan->facts.reserve_bytes = RESERVE_FIXED + plan->arena_bytes / 256 + plan->tmpfs + own_in_memory(plan);
     return plim__plan_explain(plan, err);
 }
@@ -281,9 +315,9 @@ plim_status plim__plan_end(plim_plan *plan, plim_error *err)
 static plim_status make_and_end(plim_plan *plan, plim_error *err)
 {
     const uint64_t room = plim__plan_room(plan, plan->facts.budget_bytes);
-    const bool inside = plan->floor_need <= room;
+    const bool inside = plan->floor_need <= room && plim__plan_planning_budget(plan) <= plan->facts.budget_bytes;
     bool found = false;
-    if (inside || plan->set.plan_anyway) PLIM_TRY(plim__plan_make(plan, inside ? room : plan->floor_need + FLOOR_SLACK, &found, err));
+    if (inside || plan->set.plan_anyway) PLIM_TRY(plim__plan_make(plan, inside ? room : plan->floor_need + plan->floor_slack, &found, err));
     if (!found) return refuse(plan, err);
     plan->facts.fits = inside;
     return plim__plan_end(plan, err);
@@ -344,7 +378,9 @@ static plim_status open_plan(plim_plan **out, const plim_graph *g, const plim_se
     plan->threads = set->threads ? set->threads : plim__cpu_count(os);
     const uint32_t cpus = plim__cpu_count(os);
     plan->pool_threads = plan->threads < cpus ? plan->threads : cpus;
-    plim_status status = index_graph(plan, err);
+    uint64_t now;
+    plim_status status = plim__resident_read(&now, &plan->peak_before, os, err);
+    if (status == PLIM_OK) status = index_graph(plan, err);
     if (status == PLIM_OK) status = begin(plan, err);
     if (status == PLIM_OK) *out = plan;
     else plim__plan_drop(plan);

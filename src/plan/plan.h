@@ -224,6 +224,8 @@ struct plim_plan {
     uint64_t beside;       /* bytes of the budget that something else in the process needs */
     uint64_t tmpfs;        /* bytes of outputs on a file system that lives in memory */
     bool own_is_memory;    /* so does the file of our own */
+    uint64_t floor_slack;  /* what the printed floor has on top: the next process may be a little larger */
+    uint64_t peak_before;  /* the most bytes that were resident before it was planned */
     uint64_t floor_need;   /* the least plim__plan_need that there is a plan for */
 };
 
@@ -277,8 +279,12 @@ uint64_t plim__plan_need(const plim_plan *plan);
 uint64_t plim__plan_budget(const plim_plan *plan, uint64_t need);
 /** The largest need inside a budget. */
 uint64_t plim__plan_room(const plim_plan *plan, uint64_t budget);
-/** What a floor is printed with on top: another start of the process may have a slightly larger baseline. */
+/** The floor that is printed for programs whose smallest plans need `budget`: planning has to fit, too, and another command may have a slightly larger heap. */
 uint64_t plim__plan_printed_floor(const plim_plan *plan, uint64_t budget);
+/** The planned peak of the process with an arena of so many bytes: while it runs, or while it was planned. After plim__plan_end. */
+uint64_t plim__plan_peak(const plim_plan *plan, uint64_t arena);
+/** The budget that planning itself has needed; 0 where the process had had more memory before. */
+uint64_t plim__plan_planning_budget(const plim_plan *plan);
 
 /** Bytes of the plan's tables and the runner's, as they are counted among the extras: for callers that hold several plans. */
 uint64_t plim__plan_tables(const plim_plan *plan);

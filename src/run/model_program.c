@@ -113,6 +113,13 @@ static plim_status add_ends(plim_model *m, const plim__training *t, const plim__
     return types->outputs_given ? add_bound_results(m->model, types, err) : add_results(m->model, err);
 }
 
+/* A step of training reads the rows that it is given, in any order, from files that may not be known yet: planned as `plimsoll train` will read them. */
+static void pick_rows(plim_graph *g, uint32_t value)
+{
+    const plim__value *v = &g->value[value];
+    if (v->kind == PLIM__VALUE_FILE && v->shape.rank > 0) g->source[v->source].rows = (uint64_t)v->shape.dim[0];
+}
+
 static plim_status build(plim_model *m, const char *path, const plim_model_options *how, const plim__model_types *types, plim_error *err)
 {
     plim__training training = {.target_typed = types->target_given, .target_dtype = types->target};
@@ -129,6 +136,8 @@ static plim_status build(plim_model *m, const char *path, const plim_model_optio
     if (!m->training && !types->measured) PLIM_TRY(plim__model_prepare(m->model, err)); /* what is measured changes from run to run */
     m->batch = batch_of(m->model);
     PLIM_TRY(add_ends(m, &training, types, err));
+    for (uint32_t i = 0; i < m->model->n_inputs && m->training; i++) pick_rows(m->model->graph, m->model->input[i].value);
+    if (m->training) pick_rows(m->model->graph, m->train.target);
     name_values(m);
     return how->narrow ? plim__model_narrow(&m->narrowed, m->model, &m->train, narrow, err) : PLIM_OK;
 }

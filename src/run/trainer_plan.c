@@ -98,8 +98,9 @@ static plim_status choose_plans(plim_trainer *t, uint64_t budget, uint64_t alone
     plim_plan *train = t->plan;
     bool fits = false;
     PLIM_TRY(make_smallest(t, err));
-    const uint64_t least = budget_of(t), least_need = train->floor_need;
-    *floor = plim__plan_printed_floor(train, least);
+    const uint64_t plans = budget_of(t), planning = plim__plan_planning_budget(train), least = plans > planning ? plans : planning;
+    const uint64_t least_need = train->floor_need;
+    *floor = plim__plan_printed_floor(train, plans);
     if (least > budget) return refuse(*floor, budget, err);
     train->beside = 0;
     for (uint64_t most = plim__plan_room(train, budget + alone); most > least_need && !fits; most = (uint64_t)((double)most / STEP_DOWN))
@@ -121,7 +122,7 @@ static void state_facts(plim_trainer *t, uint64_t floor, double seconds)
     }
     f->fits = true;
     f->reserve_bytes += (t->arena_bytes - f->arena_bytes) / 256;
-    f->planned_peak_bytes += t->arena_bytes - f->arena_bytes;
+    f->planned_peak_bytes = plim__plan_peak(t->plan, t->arena_bytes);
     f->arena_bytes = t->arena_bytes;
     f->floor_bytes = floor;
     f->plan_seconds = seconds;
