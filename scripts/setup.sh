@@ -16,7 +16,6 @@ gcc                 | tool cc           | the compiler
 meson               | tool meson        | the build
 ninja-build         | tool ninja        | the build
 pkg-config          | tool pkg-config   | finding libraries
-libblis-openmp-dev  | header blis.h     | products of f64 matrices on the same thread pool as everything else
 zlib1g-dev          | header zlib.h     | compressed .npz members
 libjansson-dev      | header jansson.h  | JSON text of Keras models
 libhdf5-dev         | hdf5              | weights of Keras models; the library itself is loaded only when such a file is opened
@@ -29,6 +28,7 @@ libomp-dev          | clang omp.h       | OpenMP with clang
 TABLE
     case ${1:-} in bench | bench-arrays) cat <<'TABLE' ;; esac
 python3-dask        | dask              | what plimsoll eval is compared with
+libblis-openmp-dev  | header blis.h     | matrix products of the plain C loop that it is compared with
 TABLE
     case ${1:-} in bench | bench-conv) cat <<'TABLE' ;; esac
 libdnnl-dev         | header dnnl.h     | what convolutions are compared with (bench-conv)

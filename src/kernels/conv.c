@@ -313,14 +313,6 @@ static int64_t even_step(uint32_t rank, const int64_t *n, const int64_t *stride)
     return step ? step : 1;
 }
 
-/* BLIS, which does the products of f64, takes strides that are positive. */
-static bool positive(const plim__view *v)
-{
-    for (uint32_t d = 0; d < v->rank; d++)
-        if (v->n[d] > 1 && v->stride[d] <= 0) return false;
-    return true;
-}
-
 /* Windows of one element each that are the elements in order. */
 static bool is_plain(const plim__sliding *s)
 {
@@ -351,7 +343,7 @@ void plim__conv_run(const plim__filter *f, plim__conv_into into, const plim__vie
     j.w_step = even_step(4, w->n + 1, w->stride + 1);
     j.y_step = even_step(3, windows, y->stride + 2);
     j.x_step = even_step(3, windows, x->stride + 2);
-    const bool loops = f->outputs < OUTPUTS_MIN || j.w_step == 0 || !positive(y) || !positive(w) || (j.plain && !positive(x));
+    const bool loops = f->outputs < OUTPUTS_MIN || j.w_step == 0;
     if (loops) plim__parallel(threads, (uint64_t)(to->n[0] * to->n[1]), direct_item, &j);
     else products_run(&j);
 }

@@ -1,4 +1,4 @@
-/* Matrix products: f32 in loops of our own (gemm_panels.h, small ones gemm_small.h), f64 in BLIS, which gemm.c alone includes. */
+/* Matrix products: f32 and f64 by panels (gemm_panels.h), small ones of f32 without (gemm_small.h), integers in a plain loop. */
 #ifndef PLIM_KERNELS_GEMM_H
 #define PLIM_KERNELS_GEMM_H
 
@@ -17,8 +17,5 @@ void plim__gemm(plim_dtype dtype, uint32_t threads, bool more, plim__matrix c, p
                 void *scratch);
 /** Monotone in the threads and in every extent. */
 uint64_t plim__gemm_scratch(plim_dtype dtype, uint32_t threads, int64_t m, int64_t n, int64_t k);
-
-/** Makes BLIS allocate its packing buffers for `threads` threads now, so that they are in the baseline and not in the run: products of f64 need it. */
-void plim__gemm_warm(uint32_t threads);
 
 #endif

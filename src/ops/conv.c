@@ -265,7 +265,7 @@ static plim_status conv_grad(plim__gradient *d)
     return PLIM_OK;
 }
 
-#define CONV_ROW .flags = PLIM__OP_POOL | PLIM__OP_GEMM, .axes = conv_axes, .reads = conv_reads, .scratch = conv_scratch, .init = conv_init, \
+#define CONV_ROW .flags = PLIM__OP_POOL, .axes = conv_axes, .reads = conv_reads, .scratch = conv_scratch, .init = conv_init, \
                  .run = conv_run, .merge = conv_merge, .work = conv_work, .grad = conv_grad
 
 const plim__op_row plim__row_conv = {.name = "conv", .infer = conv_infer, CONV_ROW};

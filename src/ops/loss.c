@@ -38,19 +38,32 @@ static plim_status difference(plim_graph *g, plim__ew fn, uint32_t y, uint32_t t
 
 /* ----------------------------------------------------------------------------------------------- logits */
 
-/* The node that made y, if it is an op `op` of kind `kind`. */
-static const plim__node *made_by(const plim_graph *g, uint32_t y, uint32_t op, uint32_t kind)
+/* The input of the softmax or sigmoid (an op `op` of kind `kind`) that made y, in y's order of dimensions: what is behind y may be transposed.
+ * @param axis  of y, for a softmax: it must be along this one; may be NULL
+ * @param v     PLIM__NONE: y was made otherwise */
+static plim_status logits_of(plim_graph *g, uint32_t y, uint32_t op, uint32_t kind, const uint32_t *axis, uint32_t *v, plim_error *err)
 {
-    if (g->value[y].kind != PLIM__VALUE_NODE) return NULL;
-    const plim__node *n = &g->node[g->value[y].node];
-    return n->op == op && n->attr.kind == kind ? n : NULL;
+    *v = PLIM__NONE;
+    if (g->value[y].kind != PLIM__VALUE_NODE) return PLIM_OK;
+    const plim__node n = g->node[g->value[y].node];
+    if (n.op == PLIM__OP_TRANSPOSE) {
+        uint32_t perm[PLIM_MAX_RANK], inner = PLIM__NONE;
+        for (uint32_t d = 0; d < g->value[y].shape.rank; d++) perm[d] = (uint32_t)n.attr.i[d];
+        if (axis) inner = perm[*axis];
+        PLIM_TRY(logits_of(g, n.in[0], op, kind, axis ? &inner : NULL, v, err));
+        return *v == PLIM__NONE ? PLIM_OK : plim__op_transpose(g, *v, perm, v, err);
+    }
+    if (n.op != op || n.attr.kind != kind || (axis && n.attr.i[0] != *axis)) return PLIM_OK;
+    if (g->value[n.in[0]].dtype == g->value[y].dtype) *v = n.in[0];
+    return PLIM_OK;
 }
 
 /* log(y) of probabilities, along `axis` where they come from a softmax. */
 static plim_status log_of(plim_graph *g, uint32_t y, uint32_t axis, uint32_t *v, plim_error *err)
 {
-    const plim__node *softmax = made_by(g, y, PLIM__OP_SOFTMAX, 0);
-    if (softmax && softmax->attr.i[0] == axis) return plim__op_softmax(g, softmax->in[0], axis, true, v, err);
+    uint32_t logits;
+    PLIM_TRY(logits_of(g, y, PLIM__OP_SOFTMAX, 0, &axis, &logits, err));
+    if (logits != PLIM__NONE) return plim__op_softmax(g, logits, axis, true, v, err);
     PLIM_TRY(plim__op_limit(g, y, NEAR, 1 - NEAR, v, err));
     return plim__op_float1(g, PLIM__EW_LOG, *v, v, err);
 }
@@ -70,9 +83,9 @@ static plim_status binary_logits(plim_graph *g, uint32_t y, uint32_t t, uint32_t
 /* log(1 - y) + t * (log(y) - log(1 - y)), negated in the mean. */
 static plim_status binary(plim_graph *g, uint32_t y, uint32_t t, uint32_t *v, plim_error *err)
 {
-    const plim__node *sigmoid = made_by(g, y, PLIM__OP_ELEMENTWISE, PLIM__EW_SIGMOID);
-    if (sigmoid && g->value[sigmoid->in[0]].dtype == g->value[y].dtype) return binary_logits(g, sigmoid->in[0], t, v, err);
-    uint32_t p, yes, no;
+    uint32_t logits, p, yes, no;
+    PLIM_TRY(logits_of(g, y, PLIM__OP_ELEMENTWISE, PLIM__EW_SIGMOID, NULL, &logits, err));
+    if (logits != PLIM__NONE) return binary_logits(g, logits, t, v, err);
     PLIM_TRY(plim__op_limit(g, y, NEAR, 1 - NEAR, &p, err));
     PLIM_TRY(plim__op_float1(g, PLIM__EW_LOG, p, &yes, err));
     PLIM_TRY(plim__op_float1(g, PLIM__EW_NEG, p, &no, err));

@@ -280,7 +280,7 @@ static double work(const plim_graph *g, const plim__node *n)
 }
 
 const plim__op_row plim__row_matmul = {
-    .name = "matmul", .flags = PLIM__OP_POOL | PLIM__OP_GEMM | PLIM__OP_SETS, .infer = infer, .axes = axes, .reads = reads, .scratch = scratch,
+    .name = "matmul", .flags = PLIM__OP_POOL | PLIM__OP_SETS, .infer = infer, .axes = axes, .reads = reads, .scratch = scratch,
     .init = init, .run = run, .merge = merge, .work = work, .grad = plim__grad_matmul,
 };
 

@@ -5,7 +5,7 @@
  * are the same from run to run.
  *
  * Two implementations of one function, `run_workers`:
- *   OpenMP   the default; the team is the same one that BLIS uses, so the two never fight for the cores.
+ *   OpenMP   the default.
  *   pthreads with -DPLIM_PTHREAD_POOL: threads made and joined on each call. Slow to start and plain to see through: for
  *            ThreadSanitizer, which reports libgomp's own synchronisation as races.
  * Nothing is allocated here. Calls must not nest. */

@@ -313,7 +313,8 @@ static void collect_node(builder *b, uint32_t i)
     plim__pass *p = b->p;
     plim__pnode *x = &p->node[p->n_nodes];
     *x = (plim__pnode){.node = i, .root = b->root[i], .accumulates = b->accumulates[i], .post = b->state[i] == STATE_POST, .axis0 = p->n_axes,
-                       .in0 = p->n_operands, .same_bits = b->f->made[i] || (b->remade[i] && !b->root[i])};
+                       .in0 = p->n_operands, .remade = b->remade[i] && !b->root[i]};
+    x->same_bits = x->remade || b->f->made[i];
     x->axes = b->labels->nest->axes[i];
     for (uint32_t a = 0; a < PLIM__MAX_AXES; a++) x->bind[a] = a < x->axes.n ? (int8_t)loop_of_axis(b, i, a) : -1;
     if (x->post) x->depth = b->depth[i];

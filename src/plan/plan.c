@@ -10,7 +10,6 @@
 #include "plan/plan.h"
 #include "core/size.h"
 #include "formats/array_file.h"
-#include "kernels/gemm.h"
 #include "ops/ops.h"
 #include "plan/build.h"
 #include "plan/portfolio.h"
@@ -152,13 +151,6 @@ static uint64_t own_in_memory(const plim_plan *plan)
 
 /* ------------------------------------------------------------------------------------------------- budget */
 
-static bool uses_blis(const plim_graph *g)
-{
-    for (uint32_t i = 0; i < g->n_nodes; i++)
-        if (plim__op_row_of(g->node[i].op)->flags & PLIM__OP_GEMM && plim__out(g, &g->node[i], 0)->dtype == PLIM_F64) return true;
-    return false;
-}
-
 static void nothing(void *arg, uint64_t i, uint32_t worker)
 {
     (void)arg, (void)i, (void)worker;
@@ -206,7 +198,6 @@ static uint64_t steady_baseline(plim_plan *plan, uint64_t resident)
 static plim_status measure_baseline(plim_plan *plan, plim_error *err)
 {
     plim__parallel(plan->threads, plan->threads, nothing, NULL);
-    if (uses_blis(plan->graph)) plim__gemm_warm(plan->pool_threads);
     uint64_t peak;
     PLIM_TRY(plim__resident_read(&plan->facts.baseline_bytes, &peak, plan->os, err));
     plan->facts.baseline_bytes = steady_baseline(plan, plan->facts.baseline_bytes);

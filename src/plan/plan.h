@@ -45,6 +45,7 @@ typedef struct plim__pnode {
     uint32_t in0;                  /* where its inputs lie in plim__pass.operand: indices of pass values */
     uint32_t out[PLIM__MAX_OUT];   /* indices of pass values */
     bool root;
+    bool remade;       /* not kept, and a later pass makes it again */
     bool same_bits;    /* made more than once, here or in another pass: none of its sums is cut, so that all have the same bits */
     bool accumulates;  /* a cut loop moves an axis that reduces (or scans): outputs are complete at acc_depth, post */
     bool post;

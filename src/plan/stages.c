@@ -150,12 +150,14 @@ static void find_heavy_splits(maker *b, plim__stage *s)
 /* Is a value used by node `end` or a later one? */
 static bool used_from(const maker *b, uint32_t v, uint32_t end) { return b->use0[v + 1] > b->use0[v] && b->use[b->use0[v + 1] - 1] >= end; }
 
-/* By a node that is not in this pass, but in a later one. */
+/* By a node that runs in a later pass: only there, or there again. */
 static bool used_later(const maker *b, uint32_t graph_value)
 {
     const plim_plan *plan = b->plan;
-    for (uint32_t u = plan->use0[graph_value]; u < plan->use0[graph_value + 1]; u++)
-        if (b->f->active[plan->use[u]] && b->pnode[plan->use[u]] == PLIM__NONE) return true;
+    for (uint32_t u = plan->use0[graph_value]; u < plan->use0[graph_value + 1]; u++) {
+        const uint32_t here = b->pnode[plan->use[u]];
+        if (b->f->active[plan->use[u]] && (here == PLIM__NONE || b->p->node[here].remade)) return true;
+    }
     return false;
 }
 

@@ -542,14 +542,26 @@ def forward(net, table, values, inputs):
     return made[net["outputs"][0]]
 
 
-def loss_of(kind, y, t):
+NEAR = 1e-7  # how near to 0 and 1 a probability may come, as in Keras, unless it is known what it was made of
+
+
+def makes_probabilities(net):
+    """Whether the last layer is a softmax or a sigmoid: then the loss is computed from what goes into that."""
+    last = next(n for n in net["nodes"] if n["name"] == net["outputs"][0])
+    return str(last["attr"].get("activation") or last["op"]).lower() in ("softmax", "sigmoid")
+
+
+def loss_of(kind, y, t, known):
+    near = 0 if known else NEAR
     if kind == "mse":
         return ((y - t) ** 2).mean()
     if kind == "mae":
         return (y - t).abs().mean()
-    if kind.startswith("bce"):
-        return F.binary_cross_entropy_with_logits(y, t) if kind == "bce-logits" else F.binary_cross_entropy(y, t)
-    logs = y.log_softmax(-1) if kind.endswith("logits") else y.log()
+    if kind == "bce-logits":
+        return F.binary_cross_entropy_with_logits(y, t)
+    if kind == "bce":
+        return F.binary_cross_entropy(y.clamp(near, 1 - near), t)
+    logs = y.log_softmax(-1) if kind.endswith("logits") else y.clamp(near, 1 - near).log()
     if kind.startswith("sparse"):
         return -logs.gather(-1, t.unsqueeze(-1)).mean()
     return -(t * logs).sum(-1).mean()
@@ -613,7 +625,8 @@ def losses(net, shapes, folder, steps):
         cut = slice(at, at + t["batch"])
         optimizer.param_groups[0]["lr"] = rate_at(t, step, steps)
         optimizer.zero_grad()
-        loss = loss_of(t["loss"], forward(net, table, values, {k: v[cut] for k, v in data.items()}), target[cut])
+        y = forward(net, table, values, {k: v[cut] for k, v in data.items()})
+        loss = loss_of(t["loss"], y, target[cut], makes_probabilities(net))
         loss.backward()
         optimizer.step()
         out.append(float(loss.detach()))

@@ -301,6 +301,10 @@ def _corners(fn, f, ins, errs, center, shape, comp):
         vague = vague | (e > np.abs(b) / 8)
         effect, rest = 2 * e * (np.abs(a / b) + 1), np.remainder(a, b)  # near 0 and near b it may be the other one
         vague = vague | (np.minimum(np.abs(rest), np.abs(b - rest)) <= effect) & (effect > 0)
+    if fn in ("equal", "not_equal"):  # between the ends they may be the same
+        e = sum(np.zeros(()) if e is None else np.where(np.isfinite(e), e, 0) for e in errs)
+        a, b = (x.astype(np.float64) for x in ins)
+        vague = vague | (np.abs(a - b) <= e) & (e > 0)
     for pick in itertools.product(*signs):
         moved = []
         for s, x, e in zip(pick, ins, errs):

@@ -569,6 +569,30 @@ static void state_in_another_slot(void **state)
     corrupt_states(wrong_place, 5);
 }
 
+/* One output of a node goes to a file, another one is needed by what a later pass makes again: it is kept, and the node is not run again. */
+static void second_output_needed_later(void **state)
+{
+    (void)state;
+    fixture f = {0};
+    plim_error err = {0};
+    plim__expr_input in = {.name = "x"};
+    plim__expr_result res[8];
+    uint32_t n = 0;
+    faulty_init(&f.os);
+    assert_int_equal(plim__graph_new(&f.g, (plim__alloc){0}, &err), PLIM_OK);
+    add_file(f.g, "x", 1, 3039, &in.value);
+    if (plim__expr_build(f.g, "v, i = topk(x, 1, axis=0); z = i * 0.5; s = z / sum(z)", &in, 1, res, 8, &n, &err)) fail_msg("%s", err.message);
+    assert_int_equal(plim__graph_output(f.g, res[0].value, "v", "v.npy", &err), PLIM_OK);
+    assert_int_equal(plim__graph_output(f.g, res[n - 1].value, "s", "s.npy", &err), PLIM_OK);
+    plim_settings set = plim_settings_default();
+    set.memory = 1u << 30;
+    set.threads = 1;
+    if (plim__plan_new(&f.plan, f.g, &set, &f.os.table, &err)) fail_msg("%s", err.message);
+    EXPECT(&f, "");
+    assert_int_equal(f.plan->facts.rejected_plans, 0);
+    tear_down(&f);
+}
+
 static plim_graph *preferred_graph;
 
 /* A product is made whole where its maximum is found, and in parts that are added up where it is made again. */
@@ -651,6 +675,7 @@ int main(void)
         cmocka_unit_test(state_updated_at_every_trip),
         cmocka_unit_test(spilled_value_read_early),
         cmocka_unit_test(state_in_another_slot),
+        cmocka_unit_test(second_output_needed_later),
         cmocka_unit_test(sums_cut_in_one_of_two_passes),
     };
     return cmocka_run_group_tests_name("check", tests, NULL, NULL);

@@ -86,40 +86,46 @@ static void test_choice(void **state)
 }
 
 /* Every instruction set of this machine; to the bit the same however rows and columns are cut, and by whatever number of threads. */
+static void check_panels(plim_dtype dtype, const plim__panel_lanes *lanes, double tolerance)
+{
+    enum { M = 61, N = 283, K = 515 };
+    parts_rng rng = {12};
+    uint64_t n_a, n_b, n_c;
+    const uint64_t bytes = plim_dtype_bytes(dtype);
+    plim__matrix a = matrix_new(dtype, M, K, 0, &n_a, &rng), b = matrix_new(dtype, K, N, 1, &n_b, &rng), c = matrix_new(dtype, M, N, 0, &n_c, &rng);
+    plim__matrix other = c;
+    double *want = define(dtype, true, c, n_c, a, b, (size){M, N, K});
+    char *first = malloc(n_c * bytes), *made = malloc(n_c * bytes);
+    void *scratch = aligned_alloc(64, plim__gemm_panels_scratch(dtype, 3, M, N, K));
+    memcpy(first, c.data, n_c * bytes);
+    memcpy(made, c.data, n_c * bytes);
+    other.data = first;
+    plim__gemm_panels_by(lanes, 1, true, other, a, b, M, N, K, scratch);
+    for (uint64_t i = 0; i < n_c; i++)
+        assert_true(parts_close(dtype == PLIM_F32 ? (double)((float *)first)[i] : ((double *)first)[i], want[i], 2.5, tolerance));
+    for (int64_t i = 0, rows = 1; i < M; i += rows, rows += 9)
+        for (int64_t j = 0, cols = 5; j < N; j += cols, cols += 50) {
+            const plim__matrix pa = {(char *)a.data + i * a.row * (int64_t)bytes, a.row, a.col}, pb = {(char *)b.data + j * b.col * (int64_t)bytes, b.row, b.col};
+            plim__gemm_panels_by(lanes, 3, true, (plim__matrix){made + (i * c.row + j) * (int64_t)bytes, c.row, 1}, pa, pb, plim__min(rows, M - i),
+                                 plim__min(cols, N - j), K, scratch);
+        }
+    assert_memory_equal(made, first, n_c * bytes);
+    free(a.data), free(b.data), free(c.data), free(want), free(first), free(made), free(scratch);
+}
+
 static void test_panels(void **state)
 {
     (void)state;
-    enum { M = 61, N = 283, K = 515 };
-    const plim__panel_lanes *levels[3] = {&plim__panel_lanes_base};
+    check_panels(PLIM_F32, &plim__panel_lanes_float_base, 2e-6);
+    check_panels(PLIM_F64, &plim__panel_lanes_double_base, 1e-14);
 #ifdef PLIM_KERNELS_V3
-    if (plim__cpu_has_v3()) levels[1] = &plim__panel_lanes_v3;
+    if (plim__cpu_has_v3()) check_panels(PLIM_F32, &plim__panel_lanes_float_v3, 2e-6);
+    if (plim__cpu_has_v3()) check_panels(PLIM_F64, &plim__panel_lanes_double_v3, 1e-14);
 #endif
 #ifdef PLIM_KERNELS_V4
-    if (plim__cpu_has_v4()) levels[2] = &plim__panel_lanes_v4;
+    if (plim__cpu_has_v4()) check_panels(PLIM_F32, &plim__panel_lanes_float_v4, 2e-6);
+    if (plim__cpu_has_v4()) check_panels(PLIM_F64, &plim__panel_lanes_double_v4, 1e-14);
 #endif
-    parts_rng rng = {12};
-    uint64_t n_a, n_b, n_c;
-    plim__matrix a = matrix_new(PLIM_F32, M, K, 0, &n_a, &rng), b = matrix_new(PLIM_F32, K, N, 1, &n_b, &rng), c = matrix_new(PLIM_F32, M, N, 0, &n_c, &rng);
-    plim__matrix other = c;
-    double *want = define(PLIM_F32, true, c, n_c, a, b, (size){M, N, K});
-    float *first = malloc(n_c * sizeof *first), *made = malloc(n_c * sizeof *made);
-    void *scratch = aligned_alloc(64, plim__gemm_panels_scratch(3, M, N, K));
-    for (int level = 0; level < 3; level++) {
-        if (!levels[level]) continue;
-        memcpy(first, c.data, n_c * sizeof *first);
-        memcpy(made, c.data, n_c * sizeof *made);
-        other.data = first;
-        plim__gemm_panels_by(levels[level], 1, true, other, a, b, M, N, K, scratch);
-        for (uint64_t i = 0; i < n_c; i++) assert_true(parts_close((double)first[i], want[i], 2.5, 2e-6));
-        for (int64_t i = 0, rows = 1; i < M; i += rows, rows += 9)
-            for (int64_t j = 0, cols = 5; j < N; j += cols, cols += 50) {
-                const plim__matrix pa = {(float *)a.data + i * a.row, a.row, a.col}, pb = {(float *)b.data + j * b.col, b.row, b.col};
-                plim__gemm_panels_by(levels[level], 3, true, (plim__matrix){made + i * c.row + j, c.row, 1}, pa, pb, plim__min(rows, M - i), plim__min(cols, N - j), K,
-                                     scratch);
-            }
-        assert_memory_equal(made, first, n_c * sizeof *made);
-    }
-    free(a.data), free(b.data), free(c.data), free(want), free(first), free(made), free(scratch);
 }
 
 int main(void)

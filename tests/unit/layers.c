@@ -351,8 +351,12 @@ static void test_loss_logits(void **state)
     memcpy(f.data[x], (float[]){300, 0}, 8);
     memcpy(f.data[t], (float[]){0, 1}, 8);
     memcpy(f.data[i], (int32_t[]){1}, 4);
-    uint32_t p, q, cross, sparse, binary, limited;
+    uint32_t p, q, across, cross, sparse, binary, limited, turned;
+    const uint32_t perm[] = {1, 0};
     assert_int_equal(plim__op_softmax(f.g, x, 1, false, &p, NULL), PLIM_OK);
+    assert_int_equal(plim__op_transpose(f.g, p, perm, &across, NULL), PLIM_OK); /* the logits are behind it */
+    assert_int_equal(plim__op_transpose(f.g, t, perm, &turned, NULL), PLIM_OK);
+    assert_int_equal(plim__op_loss(f.g, PLIM__LOSS_CROSS, across, turned, 0, &turned, NULL), PLIM_OK);
     assert_int_equal(plim__op_activation(f.g, PLIM__SIGMOID, x, 0, 0, &q, NULL), PLIM_OK);
     assert_int_equal(plim__op_loss(f.g, PLIM__LOSS_CROSS, p, t, 1, &cross, NULL), PLIM_OK);
     assert_int_equal(plim__op_loss(f.g, PLIM__LOSS_SPARSE, p, i, 1, &sparse, NULL), PLIM_OK);
@@ -360,6 +364,7 @@ static void test_loss_logits(void **state)
     assert_int_equal(plim__op_loss(f.g, PLIM__LOSS_CROSS, t, t, 1, &limited, NULL), PLIM_OK);
     parts_run(f.g, f.data, PARTS_WHOLE, &f.rng);
     expect(at(&f, cross, 0), 300, 1e-6, "loss", PLIM__LOSS_CROSS, 0);
+    expect(at(&f, turned, 0), 300, 1e-6, "loss, transposed", PLIM__LOSS_CROSS, 0);
     expect(at(&f, sparse, 0), 300, 1e-6, "loss", PLIM__LOSS_SPARSE, 0);
     expect(at(&f, binary, 0), (300 + log(2)) / 2, 1e-6, "loss", PLIM__LOSS_BINARY, 0);
     expect(at(&f, limited, 0), 1e-7, 1e-6, "loss", PLIM__LOSS_CROSS, 0);
