@@ -40,10 +40,10 @@ void plim__file_take_room(plim_plan *plan, plim__file *f);
 /** Describes a dense C-order array of `value` that starts at `offset` of some file. */
 void plim__file_describe(plim__io_file *f, const plim_graph *g, uint32_t value, uint64_t offset);
 
-/** Does a value that is written leave from a ring of slots, which live as long as the pass? Others are waited for. */
+/** Does a value that is written leave from a ring of slots, which live as long as the pass? It is made anew in every tile; others are waited for. */
 static inline bool plim__write_has_ring(const plim_plan *plan, const plim__pass *p, const plim__pvalue *v)
 {
-    return v->role == PLIM__ROLE_WRITE && p->n_cut > 0 && v->depth == p->n_cut && !p->node[v->producer].post && plan->write_copies > 1;
+    return v->role == PLIM__ROLE_WRITE && p->n_cut > 0 && p->node[v->producer].depth == p->n_cut && !p->node[v->producer].post && plan->write_copies > 1;
 }
 
 #endif

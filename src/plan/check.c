@@ -129,6 +129,8 @@ static plim_status check_carried(const plim_plan *plan, const plim__pass *p, con
     const bool whole_pass = p->n_cut > 0 && ((v->role == PLIM__ROLE_WHOLE && v->producer != PLIM__NONE) || slot->copies > 1);
     PLIM_FAIL_IF(whole_pass && (slot->first > p->time0 || slot->last < p->time0 + p->n_steps - 1), err, PLIM_E_PLAN,
                  "I3: slot %u is carried through the loops of a pass but does not live as long", v->slot);
+    PLIM_FAIL_IF(p->n_cut > 0 && slot->copies > 1 && s->used && s->shallowest < p->n_cut, err, PLIM_E_PLAN,
+                 "I3: slot %u takes turns with every tile, and is used outside of the loops", v->slot);
     for (uint32_t t = 0; t < p->n_steps && s->used && s->deepest > s->shallowest; t++) {
         const uint32_t now = p->time0 + t;
         PLIM_FAIL_IF(p->step[t].depth > s->shallowest && (now < slot->first || now > slot->last), err, PLIM_E_PLAN,

@@ -4,6 +4,7 @@ FUNCTIONS has one entry per function of docs/language.md; missing() compares the
 without an oracle. Arguments arrive as Val, Python numbers, tuples, strings, dtype names; lists of arrays as Python
 lists of Val. An oracle raises Reject for what the language refuses or leaves open."""
 import inspect
+import warnings
 import re
 
 import numpy as np
@@ -736,7 +737,12 @@ def index(x, subs):
     lists = [s for s in subs if isinstance(s, list)]
     if len(lists) > 1 or (lists and any(isinstance(s, int) and not isinstance(s, bool) for s in subs)):
         raise Reject("mixed subscripts")
-    return moved(x, lambda a: a[tuple(subs)])
+    with warnings.catch_warnings():  # NumPy warns of a position outside of an array where nothing is picked
+        warnings.simplefilter("error", DeprecationWarning)
+        try:
+            return moved(x, lambda a: a[tuple(subs)])
+        except DeprecationWarning as why:
+            raise Reject(str(why)) from why
 
 
 def checked(f):

@@ -569,27 +569,62 @@ static void state_in_another_slot(void **state)
     corrupt_states(wrong_place, 5);
 }
 
-/* One output of a node goes to a file, another one is needed by what a later pass makes again: it is kept, and the node is not run again. */
-static void second_output_needed_later(void **state)
+/* The first and the last result of a program go to files. */
+static void set_up_two(fixture *f, const char *text, int64_t rows, int64_t cols)
 {
-    (void)state;
-    fixture f = {0};
     plim_error err = {0};
     plim__expr_input in = {.name = "x"};
     plim__expr_result res[8];
     uint32_t n = 0;
-    faulty_init(&f.os);
-    assert_int_equal(plim__graph_new(&f.g, (plim__alloc){0}, &err), PLIM_OK);
-    add_file(f.g, "x", 1, 3039, &in.value);
-    if (plim__expr_build(f.g, "v, i = topk(x, 1, axis=0); z = i * 0.5; s = z / sum(z)", &in, 1, res, 8, &n, &err)) fail_msg("%s", err.message);
-    assert_int_equal(plim__graph_output(f.g, res[0].value, "v", "v.npy", &err), PLIM_OK);
-    assert_int_equal(plim__graph_output(f.g, res[n - 1].value, "s", "s.npy", &err), PLIM_OK);
+    faulty_init(&f->os);
+    assert_int_equal(plim__graph_new(&f->g, (plim__alloc){0}, &err), PLIM_OK);
+    add_file(f->g, "x", rows, cols, &in.value);
+    if (plim__expr_build(f->g, text, &in, 1, res, 8, &n, &err)) fail_msg("%s", err.message);
+    assert_int_equal(plim__graph_output(f->g, res[0].value, "first", "first.npy", &err), PLIM_OK);
+    assert_int_equal(plim__graph_output(f->g, res[n - 1].value, "last", "last.npy", &err), PLIM_OK);
     plim_settings set = plim_settings_default();
     set.memory = 1u << 30;
     set.threads = 1;
-    if (plim__plan_new(&f.plan, f.g, &set, &f.os.table, &err)) fail_msg("%s", err.message);
+    if (plim__plan_new(&f->plan, f->g, &set, &f->os.table, &err)) fail_msg("%s", err.message);
+    EXPECT(f, "");
+    assert_int_equal(f->plan->facts.rejected_plans, 0);
+}
+
+/* One output of a node goes to a file, another one is needed by what a later pass makes again: it is kept, and the node is not run again. */
+static void second_output_needed_later(void **state)
+{
+    (void)state;
+    fixture f;
+    set_up_two(&f, "v, i = topk(x, 1, axis=0); z = i * 0.5; s = z / sum(z)", 1, 3039);
+    tear_down(&f);
+}
+
+/* What is made before the loops and written is read in all tiles: it has one copy, and does not take turns. */
+static void copies_of_what_is_made_once(void **state)
+{
+    (void)state;
+    fixture f;
+    uint32_t found = 0;
+    set_up_two(&f, "v = argtopk(x, 5, 0); s = softmax(v, 0)", 5, 1);
+    for (uint32_t q = 0; q < f.plan->n_passes; q++) {
+        const plim__pass *p = &f.plan->pass[q];
+        for (uint32_t i = 0; i < p->n_values; i++) {
+            const plim__pvalue *v = &p->value[i];
+            if (p->n_cut == 0 || v->role != PLIM__ROLE_WRITE || p->node[v->producer].depth == p->n_cut) continue;
+            plim__slot *s = &f.plan->slot[v->slot];
+            const plim__slot good = *s;
+            assert_int_equal(s->copies, 1);
+            s->copies = 2;
+            s->bytes /= 2; /* in the same memory */
+            s->first = p->time0;
+            s->last = p->time0 + p->n_steps - 1;
+            EXPECT(&f, "I3");
+            *s = good;
+            found++;
+        }
+    }
     EXPECT(&f, "");
-    assert_int_equal(f.plan->facts.rejected_plans, 0);
+    assert_true(found > 0);
     tear_down(&f);
 }
 
@@ -676,6 +711,7 @@ int main(void)
         cmocka_unit_test(spilled_value_read_early),
         cmocka_unit_test(state_in_another_slot),
         cmocka_unit_test(second_output_needed_later),
+        cmocka_unit_test(copies_of_what_is_made_once),
         cmocka_unit_test(sums_cut_in_one_of_two_passes),
     };
     return cmocka_run_group_tests_name("check", tests, NULL, NULL);
