@@ -95,7 +95,10 @@ static plim_status check_node_slots(const plim_plan *plan, const plim__pass *p, 
 {
     const plim__node *node = &plan->graph->node[n->node];
     for (uint32_t k = 0; k < node->n_in && inputs; k++) PLIM_TRY(use_value(plan, p, p->operand[n->in0 + k], t, spans, err));
-    for (uint32_t j = 0; j < node->n_out; j++) PLIM_TRY(use_value(plan, p, n->out[j], t, spans, err));
+    for (uint32_t j = 0; j < node->n_out; j++) {
+        const bool scanned = plim__out_is_scanned(&n->axes, j, plan->graph->value[node->out[j]].shape.rank);
+        if (inputs || !scanned) PLIM_TRY(use_value(plan, p, n->out[j], t, spans, err)); /* of a scan only the carry is set up, and merged */
+    }
     return n->copies_slot == PLIM__NONE ? PLIM_OK : alive_at(plan, n->copies_slot, p->time0 + t, err);
 }
 

@@ -214,6 +214,16 @@ static void spilled(void **state)
     victim v;
     spills = 0;
     new_victim(&v, "a = sort(e, 0); a - mean(a, 1, keepdims=True)");
+    for (int i = 0; i < 12 && spills == 0; i++) { /* what is printed as the floor has some room */
+        faulty_os os;
+        plim_error err;
+        faulty_init(&os);
+        v.memory -= 128u << 10;
+        if (run_on(v.text, v.memory, true, &os.table, &err)) fail_msg("%s", err.message);
+        free(v.want);
+        v.want = files_read("out.npy", &v.bytes);
+        unlink(files_path("out.npy"));
+    }
     assert_true(spills > 0);
     for (size_t c = 0; c < COUNT_OF(calls); c++)
         for (size_t i = 0; i < COUNT_OF(at); i++) fail_call(&v, calls[c], -EIO, false, true, at[i]);
