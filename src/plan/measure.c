@@ -10,6 +10,7 @@
 #include "plan/cost.h"
 #include "plan/pack.h"
 
+#include <math.h>
 #include <string.h>
 
 #define MAX_BLOCKS 4096u
@@ -26,6 +27,8 @@ static plim_status reserve(plim__measure *m, const plim__alloc *a, const plim__p
     PLIM_TRY(plim__grow(a, (void **)&m->block.region, &m->cap_block_values, p->n_values + 1, sizeof *m->block.region, err));
     PLIM_TRY(plim__grow(a, (void **)&m->private_bytes, &m->cap_private, p->n_values + 1, sizeof *m->private_bytes, err));
     PLIM_TRY(plim__grow(a, (void **)&m->scratch, &m->cap_scratch, p->n_stages + 1, sizeof *m->scratch, err));
+    PLIM_TRY(plim__grow(a, (void **)&m->reach, &m->cap_reach, p->n_values + 1, sizeof *m->reach, err));
+    PLIM_TRY(plim__grow(a, (void **)&m->axis_reach, &m->cap_axis_reach, p->n_axes + 1, sizeof *m->axis_reach, err));
     PLIM_TRY(plim__grow(a, (void **)&m->rounded, &m->cap_rounded, p->n_nodes + 1, sizeof *m->rounded, err));
     memset(m->private_bytes, 0, p->n_values * sizeof *m->private_bytes);
     memset(m->scratch, 0, p->n_stages * sizeof *m->scratch);
@@ -43,6 +46,8 @@ void plim__measure_free(plim__measure *m, const plim__alloc *a)
     plim__free(a, m->block.region);
     plim__free(a, m->private_bytes);
     plim__free(a, m->scratch);
+    plim__free(a, m->reach);
+    plim__free(a, m->axis_reach);
     plim__free(a, m->rounded);
     plim__free(a, m->slot);
     plim__free(a, m->deepest);
@@ -117,6 +122,34 @@ static bool rounds(const plim__rounding *r)
     return false;
 }
 
+/* While a loop goes from one end to the other, how far does the place in a dimension go? As far as the dimension is long, or further: of one of
+ * several arrays that are joined, a part of the way is outside of it. The ratio of two reaches says how many steps of one a step of the other is. */
+static void find_reach(plim__measure *m, const plim_graph *g, const plim__pass *p)
+{
+    for (uint32_t v = 0; v < p->n_values; v++) {
+        const plim_shape *s = &g->value[p->value[v].value].shape;
+        for (uint32_t d = 0; d < s->rank; d++) m->reach[v][d] = s->dim[d];
+    }
+    for (uint32_t i = p->n_nodes; i-- > 0;) {
+        const plim__pnode *n = &p->node[i];
+        const plim__node *node = &g->node[n->node];
+        int64_t *axis = &m->axis_reach[n->axis0];
+        for (uint32_t a = 0; a < n->axes.n; a++) axis[a] = n->axes.axis[a].extent;
+        for (uint32_t j = 0; j < node->n_out; j++)
+            for (uint32_t d = 0; d < g->value[node->out[j]].shape.rank; d++)
+                if (n->axes.out[j][d] >= 0) axis[n->axes.out[j][d]] = plim__max(axis[n->axes.out[j][d]], m->reach[n->out[j]][d]);
+        for (uint32_t k = 0; k < node->n_in; k++) {
+            const plim__index *index = plim__nest_reads(p->nest, n->node, k);
+            for (uint32_t d = 0; d < plim__in(g, node, k)->shape.rank; d++) {
+                if (index[d].axis < 0) continue;
+                const double far = (double)axis[index[d].axis] * fabs((double)index[d].stride) / (double)(index[d].div > 1 ? index[d].div : 1);
+                int64_t *to = &m->reach[p->operand[n->in0 + k]][d];
+                *to = plim__max(*to, far < 1e18 ? (int64_t)far + 1 : (int64_t)1e18);
+            }
+        }
+    }
+}
+
 /* Notes where the pass divides with a remainder: a part of a root whose extent is not its loop's, a read of several to one. */
 static void find_rounding(plim__measure *m, const plim_graph *g, const plim__pass *p)
 {
@@ -128,12 +161,13 @@ static void find_rounding(plim__measure *m, const plim_graph *g, const plim__pas
         plim__rounding r = {0};
         for (uint32_t a = 0; a < n->axes.n; a++)
             if (n->root && n->bind[a] >= 0 && n->axes.axis[a].extent != p->loop[n->bind[a]].extent)
-                note_rounding(&r, n->axes.axis[a].extent, moving & 1u << n->bind[a]);
+                note_rounding(&r, m->axis_reach[n->axis0 + a], moving & 1u << n->bind[a]);
         for (uint32_t k = 0; k < node->n_in; k++) {
             const plim_shape *s = &plim__in(g, node, k)->shape;
             const plim__index *index = plim__nest_reads(p->nest, n->node, k);
             for (uint32_t d = 0; d < s->rank; d++)
-                if (index[d].axis >= 0 && index[d].div > 1) note_rounding(&r, s->dim[d], moving & n->moved_by[index[d].axis]);
+                if (index[d].axis >= 0 && index[d].div > 1)
+                    note_rounding(&r, m->reach[p->operand[n->in0 + k]][d], moving & n->moved_by[index[d].axis]);
         }
         if (rounds(&r)) m->rounded[m->n_rounded++] = r;
     }
@@ -141,25 +175,25 @@ static void find_rounding(plim__measure *m, const plim_graph *g, const plim__pas
 
 /* How much longer than those that were looked at a part of a dimension that moves with `loops` can be: one step of each dimension that is rounded and moves
  * with one of them, in steps of this one. */
-static int64_t slack_of(const plim__measure *m, int64_t extent, uint32_t loops)
+static int64_t slack_of(const plim__measure *m, int64_t reach, uint32_t loops)
 {
     int64_t slack = 0;
-    for (uint32_t i = 0; i < m->n_rounded && slack < extent; i++) {
+    for (uint32_t i = 0; i < m->n_rounded && slack < reach; i++) {
         int64_t step = 0;
         for (uint32_t rest = loops; rest; rest &= rest - 1) {
             const int64_t rounded = m->rounded[i].extent[__builtin_ctz(rest)];
-            if (rounded) step = plim__max(step, extent / rounded + 1);
+            if (rounded) step = plim__max(step, reach / rounded + 1);
         }
         slack += step;
     }
     return slack;
 }
 
-static void loosen(const plim__measure *m, plim__region *box, const plim_shape *s, const uint8_t *moved_by)
+static void loosen(const plim__measure *m, plim__region *box, const plim_shape *s, const int64_t *reach, const uint8_t *moved_by)
 {
     if (m->n_rounded == 0 || plim__region_count(box) == 0) return;
     for (uint32_t d = 0; d < box->rank; d++) {
-        const int64_t more = plim__min(slack_of(m, s->dim[d], moved_by[d]), s->dim[d] - plim__range_len(box->dim[d]));
+        const int64_t more = plim__min(slack_of(m, reach[d], moved_by[d]), s->dim[d] - plim__range_len(box->dim[d]));
         const int64_t up = plim__min(more, s->dim[d] - box->dim[d].hi);
         box->dim[d].hi += up;
         box->dim[d].lo -= more - up;
@@ -245,19 +279,19 @@ static void choose_blocks(const plim_plan *plan, const plim__pass *p, plim__stag
     s->blocks = s->split < 0 ? 1 : (uint32_t)blocks;
 }
 
-/* How long a part of a block can be that was seen with length `len`, of `whole` in the tile and `extent` in all. Blocks that do not divide what leaves the
+/* How long a part of a block can be that was seen with length `len`, of `whole` in the tile and of a dimension of this reach. Blocks that do not divide what leaves the
  * stage differ by one step, and the longest need not be among those that were looked at. */
-static int64_t longest(const plim__measure *m, int64_t len, int64_t whole, int64_t extent)
+static int64_t longest(const plim__measure *m, int64_t len, int64_t whole, int64_t reach)
 {
-    return m->uneven_extent == 0 || len >= whole ? len : plim__min(len + extent / m->uneven_extent + 1, whole);
+    return m->uneven_extent == 0 || len >= whole ? len : plim__min(len + reach / m->uneven_extent + 1, whole);
 }
 
 /* The same for a box. */
-static void lengthen(const plim__measure *m, plim__region *box, const plim__region *tile, const plim_shape *s)
+static void lengthen(const plim__measure *m, plim__region *box, const plim__region *tile, const plim_shape *s, const int64_t *reach)
 {
     if (plim__region_count(box) == 0) return;
     for (uint32_t d = 0; d < box->rank; d++) {
-        const int64_t more = longest(m, plim__range_len(box->dim[d]), plim__range_len(tile->dim[d]), s->dim[d]) - plim__range_len(box->dim[d]);
+        const int64_t more = longest(m, plim__range_len(box->dim[d]), plim__range_len(tile->dim[d]), reach[d]) - plim__range_len(box->dim[d]);
         const int64_t up = plim__min(more, s->dim[d] - box->dim[d].hi);
         box->dim[d].hi += up;
         box->dim[d].lo -= more - up;
@@ -279,8 +313,8 @@ static uint64_t measure_block(plim__measure *m, const plim_plan *plan, const pli
             if (p->value[v].role != PLIM__ROLE_PRIVATE) continue;
             plim__region box = m->block.region[v];
             mark = touches(mark, &box, &g->value[node->out[j]].shape);
-            lengthen(m, &box, &m->tile.region[v], &g->value[node->out[j]].shape);
-            loosen(m, &box, &g->value[node->out[j]].shape, p->value[v].moved_by);
+            lengthen(m, &box, &m->tile.region[v], &g->value[node->out[j]].shape, m->reach[v]);
+            loosen(m, &box, &g->value[node->out[j]].shape, m->reach[v], p->value[v].moved_by);
             const uint64_t bytes = plim__round_up(plim__region_count(&box) * plim_dtype_bytes(g->value[node->out[j]].dtype), 64);
             if (bytes > m->private_bytes[v]) m->private_bytes[v] = bytes;
         }
@@ -288,8 +322,8 @@ static uint64_t measure_block(plim__measure *m, const plim_plan *plan, const pli
         if (!row->scratch) continue;
         int64_t len[PLIM__MAX_AXES];
         for (uint32_t a = 0; a < n->axes.n; a++)
-            len[a] = plim__min(longest(m, plim__range_len(m->block.axis[n->axis0 + a]), plim__range_len(m->tile.axis[n->axis0 + a]), n->axes.axis[a].extent) +
-                                   slack_of(m, n->axes.axis[a].extent, n->moved_by[a]),
+            len[a] = plim__min(longest(m, plim__range_len(m->block.axis[n->axis0 + a]), plim__range_len(m->tile.axis[n->axis0 + a]), m->axis_reach[n->axis0 + a]) +
+                                   slack_of(m, m->axis_reach[n->axis0 + a], n->moved_by[a]),
                                n->axes.axis[a].extent);
         const uint64_t bytes = plim__round_up(row->scratch(g, node, len, s->pool ? plan->pool_threads : 1), 64);
         if (bytes > m->scratch[stage]) m->scratch[stage] = bytes;
@@ -315,7 +349,7 @@ static void find_unevenness(plim__measure *m, const plim__pass *p, const plim__s
     m->uneven_extent = 0;
     for (uint32_t i = s->first; i < s->first + s->count && blocks > 1; i++)
         for (uint32_t a = 0; a < p->node[i].axes.n; a++) {
-            const int64_t extent = p->node[i].axes.axis[a].extent;
+            const int64_t extent = m->axis_reach[p->node[i].axis0 + a];
             if (p->node[i].bind[a] != s->split || plim__range_len(m->tile.axis[p->node[i].axis0 + a]) % blocks == 0) continue;
             m->uneven_extent = m->uneven_extent ? plim__min(m->uneven_extent, extent) : extent;
         }
@@ -439,7 +473,7 @@ static void size_slots(plim__measure *m, const plim_plan *plan, plim__pass *p, c
         plim__region box = m->tile.region[i];
         if (v->role == PLIM__ROLE_WHOLE) box = plim__region_whole(&g->value[v->value].shape);
         if (v->role == PLIM__ROLE_ACC) plim__acc_region(g, p, &p->node[v->producer], g->value[v->value].out, loop, &box);
-        loosen(m, &box, &g->value[v->value].shape, v->moved_by);
+        loosen(m, &box, &g->value[v->value].shape, m->reach[i], v->moved_by);
         enlarge(&m->slot[v->slot], slot_bytes(plan, v, &box), &box);
     }
     for (uint32_t i = 0; i < p->n_nodes; i++) {
@@ -450,7 +484,7 @@ static void size_slots(plim__measure *m, const plim_plan *plan, plim__pass *p, c
         for (uint32_t j = 0; j < g->node[n->node].n_out; j++) {
             if (n->accumulates) plim__acc_region(g, p, n, j, loop, &box);
             else box = m->tile.region[n->out[j]];
-            loosen(m, &box, &g->value[g->node[n->node].out[j]].shape, p->value[n->out[j]].moved_by);
+            loosen(m, &box, &g->value[g->node[n->node].out[j]].shape, m->reach[n->out[j]], p->value[n->out[j]].moved_by);
             offset[j] = bytes;
             bytes += plim__round_up(plim__region_count(&box) * plim_dtype_bytes(g->value[g->node[n->node].out[j]].dtype), 64);
         }
@@ -670,6 +704,7 @@ plim_status plim__pass_measure(plim__measure *m, const plim_plan *plan, plim__pa
     whole_loops(p, loop);
     plim__pass_regions(plan->graph, p, loop, &m->tile);
     for (uint32_t i = 0; i < p->n_stages; i++) choose_blocks(plan, p, &p->stage[i], &m->tile);
+    find_reach(m, plan->graph, p);
     find_rounding(m, plan->graph, p);
     make_slots(m, plan, p);
     measure_tiles(m, plan, p, exact);

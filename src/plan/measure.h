@@ -16,6 +16,8 @@ typedef struct plim__measure {
     uint32_t cap_tile_axes, cap_tile_values, cap_block_axes, cap_block_values;
     uint64_t *private_bytes; uint32_t cap_private; /* of each PRIVATE value */
     uint64_t *scratch; uint32_t cap_scratch;       /* of each stage */
+    int64_t (*reach)[PLIM_MAX_RANK]; uint32_t cap_reach; /* of each dimension of each value: see find_reach */
+    int64_t *axis_reach; uint32_t cap_axis_reach;        /* of each axis */
     plim__rounding *rounded; uint32_t n_rounded, cap_rounded;
     int64_t uneven_extent;            /* of the stage that is measured: the shortest axis that its blocks do not divide; 0: they divide all */
     plim__slot *slot;                 /* of the pass measured last; times count from its first step */

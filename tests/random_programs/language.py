@@ -1063,7 +1063,7 @@ def product(x, y, mul, n):
         big = mul(np.abs(a), np.abs(b))
         p = FLOATS[comp][0]
         whole = bool((a == np.rint(a)).all()) and bool((b == np.rint(b)).all())
-        lost = n if comp == "f64" else min(n, 8 + 2 * n**0.5)  # f64 is added up in line: equal terms round alike
+        lost = min(n, 256 + n / 256)  # terms are added up in line, up to 256 of them: equal ones round alike
         own = np.where(whole & (big < 2.0**p), 0, (lost + 2) * 2.0**-p * big + FLOOR[comp])
         if x.err is not None or y.err is not None:
             ea, eb = err_of(x), err_of(y)

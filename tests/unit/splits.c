@@ -98,6 +98,7 @@ static const test_case cases[] = {
     {"x[-1] + x[0]", 0},
     {"concat((x, y * 2), 0)", 0},
     {"concat((x, x[:, :3]), 1)", 0},
+    {"ravel(reshape(concat((x, x[::-1], y)), (211, 97, 3)))", 0},
     {"stack((x, -y))", 0},
     {"roll(x, 3, 0) + roll(y, -2, 1)", 0},
     {"flip(x, 0)", 0},
