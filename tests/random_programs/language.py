@@ -645,7 +645,9 @@ def softmax(x, axis=-1):
         v = ex / total
         wide = np.where(np.isfinite(d), np.abs(d), 0)
         own = v * (lost + half * (wide + 2 * ew.ULPS + 2))
-        own = own + v * np.expm1(2 * np.max(err_of(x), axis=axes, keepdims=True))
+        off = 2 * np.max(err_of(x), axis=axes, keepdims=True)
+        # of what is off by much, exp(d + off) is the most that can come out: the total is 1 or more, and d no more than 0
+        own = own + np.where(off < 1, v * np.expm1(np.minimum(off, 1)), v + np.exp(np.minimum(d + off, 0)))
         own = own + 2.0**(FLOATS[comp][1] + 2)  # exp(d) may be less than the smallest normal number
     return around(v, np.where(np.isfinite(v), own, 0), mean_dtype(x.t))
 
