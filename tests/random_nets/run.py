@@ -21,6 +21,7 @@ import subprocess
 import numpy as np
 
 import files
+import generate
 
 AMPLE = 2 << 30
 PATIENCE = 5.0  # seconds: a training that the plan itself says takes longer is planned and not run
@@ -52,6 +53,10 @@ RELATIVE = 1e-5  # losses, validation, weights and outputs between budgets
 def same_floor(a, b):
     """The same plans are the floor; where planning itself needs more, its pages differ a little from one start to the next."""
     return abs(a - b) <= max(0.01 * b, 384 << 10)
+
+
+def nudge(g, a):
+    return np.nextafter(a, np.where(g.random(a.shape) < 0.5, np.float32(np.inf), np.float32(-np.inf)).astype(np.float32))
 
 
 class Settings:
@@ -461,8 +466,21 @@ class Judge:
             self.ill.append("%s %s: %g, nudged %g" % (kind, key or "", far.max(), reach))
         return shaky
 
+    def nudged_data(self, g, argv):
+        """The arguments with data of which each number is one unit in the last place larger or smaller. Not where an
+        operator jumps."""
+        if any(generate.DIALECT[self.net["dialect"]][n["op"]].exact for n in self.net["nodes"]):
+            return argv
+        for i in self.net["inputs"]:
+            name = i["name"] + ".npy"
+            a = np.load(os.path.join(self.folder, name))
+            if a.dtype == np.float32:
+                np.save(os.path.join(self.folder, "nudged_" + name), nudge(g, a))
+                argv = [x.replace("%s=%s" % (i["name"], name), "%s=nudged_%s" % (i["name"], name)) for x in argv]
+        return argv
+
     def nudged(self, k):
-        """The same training from weights of which each is one unit in the last place larger, smaller or the same."""
+        """The same training from weights and data of which each is one unit in the last place larger or smaller."""
         weights = (
             files.read_safetensors(os.path.join(self.folder, "initial.safetensors"))
             if os.path.exists(os.path.join(self.folder, "initial.safetensors"))
@@ -482,11 +500,9 @@ class Judge:
         g = np.random.default_rng([99, k])
         for key, a in weights.items():
             if a.dtype == np.float32:
-                weights[key] = np.nextafter(
-                    a, np.where(g.random(a.shape) < 0.5, np.float32(np.inf), np.float32(-np.inf)).astype(np.float32)
-                ).astype(np.float32)
+                weights[key] = nudge(g, a)
         files.write_safetensors(os.path.join(self.folder, "nudged.safetensors"), weights)
-        argv = self.train_argv()
+        argv = self.nudged_data(g, self.train_argv())
         if "--weights" in argv:
             at = argv.index("--weights")
             del argv[at : at + 2]
