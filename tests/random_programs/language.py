@@ -1066,7 +1066,8 @@ def product(x, y, mul, n):
         p = FLOATS[comp][0]
         whole = bool((a == np.rint(a)).all()) and bool((b == np.rint(b)).all())
         lost = min(n, 256 + n / 256)  # terms are added up in line, up to 256 of them: equal ones round alike
-        own = np.where(whole & (big < 2.0**p), 0, (lost + 2) * 2.0**-p * big + FLOOR[comp])
+        here = n * 2.0**-53  # NumPy adds up its own in f64, in line
+        own = np.where(whole & (big < 2.0**p), 0, ((lost + 2) * 2.0**-p + here) * big + FLOOR[comp])
         if x.err is not None or y.err is not None:
             ea, eb = err_of(x), err_of(y)
             extra = mul(np.where(np.isfinite(ea), ea, 0), np.abs(b)) + mul(np.abs(a) + np.where(np.isfinite(ea), ea, 0),
