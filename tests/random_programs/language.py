@@ -278,7 +278,8 @@ def float_prod(a, e, fold, n):
     own = np.where(np.isinf(p), 0, np.where(down > 1e-300, own, own + 1e-300))
     own = np.where(safe | np.isnan(p) & np.isnan(a).any(), own, INF)
     if e.any():
-        own = own + np.abs(fold(np.abs(a) + e) - np.abs(p))
+        off = np.abs(fold(np.abs(a) + e) - np.abs(p))
+        own = own + np.where(np.isnan(off) & (own != INF), 0 if np.isnan(a).any() else INF, np.nan_to_num(off, posinf=INF))
     zero_sign = (p == 0) & (own < TINY)
     return np.asarray(p), np.where(zero_sign, TINY, own)
 
