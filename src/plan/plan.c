@@ -29,6 +29,17 @@
 #define FLOOR_SLACK (128u << 10)      /* the heap differs a little from one command to another; a larger process may be a step larger the next time */
 #define PLANNING_SLACK (512u << 10)   /* so does what was resident while it was planned, from one start of the process to the next */
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED true
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED true
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED false
+#endif
+
 void plim__plan_io(plim_plan *plan, int level)
 {
     static const plim__io_config config[] = {
@@ -227,10 +238,12 @@ uint64_t plim__plan_room(const plim_plan *plan, uint64_t budget)
     return budget <= rest ? 0 : plim__round_down((budget - rest) / 257 * 256, PLIM__IO_ALIGN);
 }
 
-/* The most bytes that were resident while it was planned; 0: there were more before. */
+/* The most bytes that were resident while it was planned; 0: there were more before. A sanitizer keeps what was freed, so that nothing follows
+ * from what is resident there. */
 static uint64_t planning_peak(const plim_plan *plan)
 {
     uint64_t now, peak;
+    if (SANITIZED) return 0;
     return plim__resident_read(&now, &peak, plan->os, NULL) == PLIM_OK && peak > plan->peak_before ? peak : 0;
 }
 
