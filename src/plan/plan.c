@@ -29,14 +29,9 @@
 #define FLOOR_SLACK (128u << 10)      /* the heap differs a little from one command to another; a larger process may be a step larger the next time */
 #define PLANNING_SLACK (512u << 10)   /* so does what was resident while it was planned, from one start of the process to the next */
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef PLIM_SANITIZED /* some part of the program is: this file may be left out */
 #define SANITIZED true
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED true
-#endif
-#endif
-#ifndef SANITIZED
+#else
 #define SANITIZED false
 #endif
 
