@@ -55,7 +55,7 @@ def arguments():
     p.add_argument(
         "--no-limits",
         action="store_true",
-        help="no cgroups, and peaks are not compared with plans: for builds with a sanitizer",
+        help="no cgroups, and neither peaks nor floors are compared: for builds with a sanitizer",
     )
     p.add_argument("--self-test", action="store_true", help="whether spoilt results are noticed")
     p.add_argument("--timeout", type=float, default=300, help="seconds for a run")
