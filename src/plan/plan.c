@@ -29,12 +29,6 @@
 #define FLOOR_SLACK (128u << 10)      /* the heap differs a little from one command to another; a larger process may be a step larger the next time */
 #define PLANNING_SLACK (512u << 10)   /* so does what was resident while it was planned, from one start of the process to the next */
 
-#ifdef PLIM_SANITIZED /* some part of the program is: this file may be left out */
-#define SANITIZED true
-#else
-#define SANITIZED false
-#endif
-
 void plim__plan_io(plim_plan *plan, int level)
 {
     static const plim__io_config config[] = {
@@ -233,12 +227,12 @@ uint64_t plim__plan_room(const plim_plan *plan, uint64_t budget)
     return budget <= rest ? 0 : plim__round_down((budget - rest) / 257 * 256, PLIM__IO_ALIGN);
 }
 
-/* The most bytes that were resident while it was planned; 0: there were more before. A sanitizer keeps what was freed, so that nothing follows
- * from what is resident there. */
+/* The most bytes that were resident while it was planned; 0: there were more before. Where any part of the program is
+ * sanitized, what was freed is kept, and nothing follows from what is resident. */
 static uint64_t planning_peak(const plim_plan *plan)
 {
     uint64_t now, peak;
-    if (SANITIZED) return 0;
+    if (PLIM_SANITIZED) return 0;
     return plim__resident_read(&now, &peak, plan->os, NULL) == PLIM_OK && peak > plan->peak_before ? peak : 0;
 }
 

@@ -4,8 +4,8 @@ FUNCTIONS has one entry per function of docs/language.md; missing() compares the
 without an oracle. Arguments arrive as Val, Python numbers, tuples, strings, dtype names; lists of arrays as Python
 lists of Val. An oracle raises Reject for what the language refuses or leaves open."""
 import inspect
-import warnings
 import re
+import warnings
 
 import numpy as np
 
