@@ -166,7 +166,7 @@ static plim_status check_order(const plim_plan *plan, const plim__pass *p, plim_
             PLIM_FAIL_IF(v->value != plan->graph->node[n->node].in[k], err, PLIM_E_PLAN, "I4: node %u reads another value than the graph says", n->node);
             PLIM_FAIL_IF(v->producer != PLIM__NONE && v->producer >= i, err, PLIM_E_PLAN, "I4: node %u runs before what it reads", n->node);
             if (v->producer == PLIM__NONE) {
-                PLIM_FAIL_IF(plan->home[v->value].kind == PLIM__HOME_NOWHERE, err, PLIM_E_PLAN, "I4: node %u reads a value that is nowhere", n->node);
+                PLIM_FAIL_IF(plan->home[v->value].kind == PLIM__HOME_NOWHERE && !v->flat, err, PLIM_E_PLAN, "I4: node %u reads a value that is nowhere", n->node);
                 continue;
             }
             const plim__pnode *by = &p->node[v->producer];
@@ -186,7 +186,7 @@ static plim_status check_roots(const plim_plan *plan, const plim__pass *p, plim_
 {
     for (uint32_t i = 0; i < p->n_values; i++) {
         const plim__pvalue *v = &p->value[i];
-        const bool goes_out = v->role == PLIM__ROLE_WRITE || v->role == PLIM__ROLE_WHOLE || v->file != PLIM__NONE;
+        const bool goes_out = (v->role == PLIM__ROLE_WRITE || v->role == PLIM__ROLE_WHOLE || v->file != PLIM__NONE) && !v->flat;
         PLIM_FAIL_IF(v->producer != PLIM__NONE && goes_out && !p->node[v->producer].root, err, PLIM_E_PLAN,
                      "I6: '%s' is kept or written, but only parts of it are sure to be made", plan->graph->value[v->value].name);
     }
@@ -351,27 +351,37 @@ static plim_status check_states_after(const plim_plan *plan, plim_error *err)
     return status;
 }
 
-/* I10: what is read from a file of our own has been written there, and that has been waited for: in an earlier pass, or, where nothing is cut, by an
- * earlier step. */
+/* Step t of a pass reads from file f of our own, or waits for what is written there.
+ * @param there  per file: what may be read, 1 + the group of steps for what a pass spills for itself, UINT32_MAX for what later passes read */
+static plim_status check_spill(const plim_plan *plan, const plim__pass *p, uint32_t t, uint32_t f, uint32_t *there, plim_error *err)
+{
+    const plim__pvalue *v = &p->value[p->step[t].index];
+    const uint32_t group = plim__group_of(p, p->step[t].depth, p->step[t].post);
+    PLIM_FAIL_IF(f >= plan->n_files, err, PLIM_E_PLAN, "I10: step %u reads or waits for a file that does not exist", p->time0 + t);
+    if (p->step[t].kind == PLIM__STEP_WAIT) {
+        if (v->flat) there[f] = 1 + group;
+        return PLIM_OK;
+    }
+    PLIM_FAIL_IF(plan->file[f].kind == PLIM__FILE_SPILL && there[f] != (v->flat ? 1 + group : UINT32_MAX), err, PLIM_E_PLAN,
+                 "I10: step %u reads '%s' back before it is written", p->time0 + t, plan->graph->value[v->value].name);
+    return PLIM_OK;
+}
+
+/* I10: what is read from a file of our own has been written there, and that has been waited for: in an earlier pass, or by an earlier step of the same trip. */
 static plim_status check_spills(const plim_plan *plan, plim_error *err)
 {
-    bool *there = plim__new(&plan->alloc, plan->n_files, sizeof *there, err);
+    uint32_t *there = plim__new(&plan->alloc, plan->n_files, sizeof *there, err);
     if (!there) return PLIM_E_NOMEM;
     plim_status status = PLIM_OK;
     for (uint32_t q = 0; q < plan->n_passes && status == PLIM_OK; q++) {
         const plim__pass *p = &plan->pass[q];
-        for (uint32_t t = 0; t < p->n_steps && status == PLIM_OK; t++) {
-            const plim__step *s = &p->step[t];
-            if (s->kind != PLIM__STEP_READ && s->kind != PLIM__STEP_WAIT) continue;
-            const uint32_t file = p->value[s->index].file;
-            if (file >= plan->n_files) status = plim__fail(err, PLIM_E_PLAN, "I10: step %u reads or waits for a file that does not exist", p->time0 + t);
-            else if (s->kind == PLIM__STEP_WAIT) there[file] |= p->n_cut == 0;
-            else if (plan->file[file].kind == PLIM__FILE_SPILL && !there[file])
-                status = plim__fail(err, PLIM_E_PLAN, "I10: step %u reads '%s' back before it is written", p->time0 + t,
-                                    plan->graph->value[p->value[s->index].value].name);
-        }
         for (uint32_t t = 0; t < p->n_steps && status == PLIM_OK; t++)
-            if (p->step[t].kind == PLIM__STEP_WRITE && p->value[p->step[t].index].file < plan->n_files) there[p->value[p->step[t].index].file] = true;
+            if (p->step[t].kind == PLIM__STEP_READ || p->step[t].kind == PLIM__STEP_WAIT)
+                status = check_spill(plan, p, t, p->value[p->step[t].index].file, there, err);
+        for (uint32_t t = 0; t < p->n_steps && status == PLIM_OK; t++) {
+            const plim__pvalue *v = &p->value[p->step[t].index];
+            if (p->step[t].kind == PLIM__STEP_WRITE && v->file < plan->n_files && !v->flat) there[v->file] = UINT32_MAX;
+        }
     }
     plim__free(&plan->alloc, there);
     return status;

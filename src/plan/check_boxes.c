@@ -113,7 +113,7 @@ static plim_status check_fits(const looker *k, uint32_t i)
     const plim__pvalue *v = &k->p->value[i];
     if (v->role == PLIM__ROLE_CONST || v->role == PLIM__ROLE_PRIVATE) return PLIM_OK;
     const plim__region box = tile_box(k, i);
-    const uint32_t file = v->foreign ? k->plan->home[v->value].file : v->file;
+    const uint32_t file = v->foreign ? k->plan->home[v->value].file : v->flat ? PLIM__NONE : v->file;
     uint64_t bytes = dense_bytes(&k->g->value[v->value], &box);
     if (file != PLIM__NONE) {
         plim__io_layout layout;

@@ -22,6 +22,11 @@ static double node_work(const plim_graph *g, const plim__pnode *n, const plim__r
     return points * (row->work ? row->work(g, &g->node[n->node]) : 1);
 }
 
+double plim__pnode_seconds(const plim_plan *plan, const plim__pnode *n, const plim__range *axis)
+{
+    return node_work(plan->graph, n, axis) / (WORK_RATE * plan->threads);
+}
+
 double plim__touch_seconds(const plim_graph *g, uint64_t bytes)
 {
     for (uint32_t i = 0; i < g->n_sources; i++)
@@ -57,9 +62,16 @@ void plim__pass_cost(plim__measure *m, const plim_plan *plan, const plim__pass *
         if (s->kind != PLIM__STEP_READ && s->kind != PLIM__STEP_WRITE) continue;
         const plim__pvalue *v = &p->value[s->index];
         if (v->stored) continue; /* a copy inside the arena */
-        plim__io_file made;
-        const plim__io_file *f = plim__pvalue_file(plan, v, &made);
+        plim__io_file made = {0};
+        const plim__io_file *f = &made;
+        plim__region flat = {.rank = 1, .dim = {{0, (int64_t)m->slot[v->slot].bytes}}};
         const plim__region *box = &m->slot[v->slot].box; /* the largest: the first tile of a short dimension may be empty */
+        if (v->flat) {
+            plim__file_describe_flat(&made, 0, m->slot[v->slot].bytes);
+            box = &flat;
+        } else {
+            f = plim__pvalue_file(plan, v, &made);
+        }
         const double bytes = (double)plim__region_count(box) * f->element;
         requests += (double)plim__io_run_count(f, box) * trips;
         *(s->kind == PLIM__STEP_READ ? &reads : &writes) += bytes * trips;

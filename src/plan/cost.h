@@ -15,6 +15,8 @@
 void plim__pass_cost(plim__measure *m, const plim_plan *plan, const plim__pass *p);
 /** Seconds for touching an arena for the first time: none for a program with inputs that stay from run to run, for it is run many times in the same one. */
 double plim__touch_seconds(const plim_graph *g, uint64_t bytes);
+/** Seconds that node `n` of a pass takes in a tile where its axes have these ranges, on all threads. */
+double plim__pnode_seconds(const plim_plan *plan, const plim__pnode *n, const plim__range *axis);
 /** Seconds that node `i` of the graph takes to compute, on all threads and with nothing in its way. */
 double plim__node_seconds(const plim_plan *plan, uint32_t i);
 

@@ -73,13 +73,13 @@ static bool on_file(const plim__pvalue *v)
 /* Bytes of one copy of the slot that holds `box` of a value. */
 static uint64_t slot_bytes(const plim_plan *plan, const plim__pvalue *v, const plim__region *box)
 {
-    if (on_file(v)) {
+    if (on_file(v) && !v->flat) {
         plim__io_file made;
         plim__io_layout layout;
         plim__io_layout_of(plim__pvalue_file(plan, v, &made), box, v->role != PLIM__ROLE_READ, &layout);
         return plim__round_up(layout.bytes, PLIM__IO_ALIGN);
     }
-    return plim__round_up(plim__region_count(box) * plim_dtype_bytes(plan->graph->value[v->value].dtype), 64);
+    return plim__round_up(plim__region_count(box) * plim_dtype_bytes(plan->graph->value[v->value].dtype), v->flat ? PLIM__IO_ALIGN : 64);
 }
 
 static void enlarge(plim__slot *s, uint64_t bytes, const plim__region *box)
@@ -439,7 +439,7 @@ static void make_slots(plim__measure *m, const plim_plan *plan, plim__pass *p)
         plim__pvalue *v = &p->value[i];
         if (!needs_slot(v)) continue;
         plim__slot s = {.value = v->value, .copies = 1, .stage = PLIM__NONE};
-        if (looping && v->depth == p->n_cut && v->role == PLIM__ROLE_READ) s.copies = plan->read_copies;
+        if (looping && v->depth == p->n_cut && v->role == PLIM__ROLE_READ && !v->streamed) s.copies = plan->read_copies;
         if (plim__write_has_ring(plan, p, v)) s.copies = plan->write_copies;
         v->slot = add_slot(m, &s);
     }

@@ -92,6 +92,9 @@ typedef struct plim__pvalue {
     bool foreign;       /* WHOLE: its slot is none of this pass: an earlier one made it, or it is carried from run to run */
     bool stored;        /* what takes the place of a state that is held, but was made elsewhere: a WRITE step copies it there */
     bool again;         /* made before: this one goes to no file of the program's */
+    bool flat;          /* spilled and read back inside one trip: its slot goes to the spill file as it is, byte by byte */
+    bool streamed;      /* READ: in every trip of the loops around its first reader, right before that */
+    uint32_t back;      /* flat: the next value that is read back from where this one was spilled to, or PLIM__NONE */
     uint64_t private_offset; /* PRIVATE: in the thread's part of the stage's slot */
     uint64_t private_bytes;  /* PRIVATE: what was planned for it */
 } plim__pvalue;
@@ -141,6 +144,21 @@ typedef struct plim__pass {
     double compute;      /* of that: what the kernels take, halos included */
     uint64_t read_bytes, write_bytes;
 } plim__pass;
+
+/* Steps and stages of a pass run in groups, one after the other, each as often as the loops around it turn:
+ *
+ *     group 0          before the loops                        depth 0
+ *     group 1          in loop 0, before those inside it       depth 1
+ *     ...
+ *     group n_cut      in all loops: the body                  depth n_cut
+ *     group n_cut + 1  after the innermost loop (`post`)       depth n_cut - 1
+ *     ...
+ *     group 2 * n_cut  after all loops                         depth 0
+ *
+ * A pass without loops has one group. */
+#define PLIM__MAX_GROUPS (2 * PLIM__MAX_LOOPS + 1)
+
+static inline uint32_t plim__group_of(const plim__pass *p, uint32_t depth, bool post) { return post ? 2 * p->n_cut - depth : depth; }
 
 /** A piece of the arena. */
 typedef struct plim__slot {

@@ -105,6 +105,20 @@ static void widen(const plim__pnode *n, const plim__region *region, plim__range 
     }
 }
 
+/* What is read back is what was spilled: that has to hold what the readers of both ask for. */
+static void demand_for_readers_back(const plim__pass *p, const plim__pnode *n, plim__region *region)
+{
+    for (uint32_t j = 0; j < PLIM__MAX_OUT && n->out[j] != PLIM__NONE; j++)
+        for (uint32_t v = p->value[n->out[j]].back; v != PLIM__NONE; v = p->value[v].back)
+            if (plim__region_count(&region[v]) > 0) demand(&region[n->out[j]], &region[v]);
+}
+
+static void give_readers_back(const plim__pass *p, const plim__pnode *n, plim__region *region)
+{
+    for (uint32_t j = 0; j < PLIM__MAX_OUT && n->out[j] != PLIM__NONE; j++)
+        for (uint32_t v = p->value[n->out[j]].back; v != PLIM__NONE; v = p->value[v].back) region[v] = region[n->out[j]];
+}
+
 void plim__pass_regions(const plim_graph *g, const plim__pass *p, const plim__range *loop, plim__ranges *out)
 {
     for (uint32_t i = 0; i < p->n_values; i++) clear_region(&out->region[i], g->value[p->value[i].value].shape.rank);
@@ -112,6 +126,7 @@ void plim__pass_regions(const plim_graph *g, const plim__pass *p, const plim__ra
         const plim__pnode *n = &p->node[i];
         plim__range *axis = &out->axis[n->axis0];
         bool demanded = true;
+        demand_for_readers_back(p, n, out->region);
         if (n->root) {
             root_ranges(p, n, loop, axis);
             widen(n, out->region, axis);
@@ -119,6 +134,7 @@ void plim__pass_regions(const plim_graph *g, const plim__pass *p, const plim__ra
             demanded = demanded_ranges(n, out->region, axis);
         }
         push_demands(g, p, n, axis, demanded, out->region);
+        give_readers_back(p, n, out->region);
     }
 }
 

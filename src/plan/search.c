@@ -223,7 +223,7 @@ static plim_status append(plim__search *s, plim__pass p, double seconds)
     const plim__alloc *a = &plan->alloc;
     plim_status status = plim__grow(a, (void **)&plan->pass, &plan->cap_passes, plan->n_passes + 1, sizeof *plan->pass, s->err);
     if (status == PLIM_OK) status = plim__pass_measure(&s->m, plan, &p, carried_bytes(s), true, s->err);
-    if (status == PLIM_OK && p.n_cut == 0) plim__advance_reads(&s->m, plan, &p);
+    if (status == PLIM_OK) plim__advance_reads(&s->m, plan, &p);
     if (status == PLIM_OK) status = plim__grow(a, (void **)&plan->slot, &plan->cap_slots, plan->n_slots + s->m.n_slots, sizeof *plan->slot, s->err);
     if (status != PLIM_OK) {
         plim__pass_free(a, &p);
@@ -387,10 +387,10 @@ plim_status plim__search_restart(plim__search *s)
     return PLIM_OK;
 }
 
-static plim_status find_passes(plim__search *s, bool *fits)
+/* Passes for what is still to be done. `*fits` is false where none was found that does some of it. */
+static plim_status find_rest(plim__search *s, bool *fits)
 {
     plim_plan *plan = s->plan;
-    PLIM_TRY(plim__search_restart(s));
     *fits = false;
     while (any_active(s)) {
         PLIM_FAIL_IF(plan->n_passes == MAX_PASSES, s->err, PLIM_E_PLAN, "the program needs more than %d passes", MAX_PASSES);
@@ -403,9 +403,15 @@ static plim_status find_passes(plim__search *s, bool *fits)
         if (!best.found) return PLIM_OK;
         PLIM_TRY(commit(s, &best));
     }
-    PLIM_TRY(pack_slots(plan, s->err));
     *fits = true;
     return PLIM_OK;
+}
+
+static plim_status find_passes(plim__search *s, bool *fits)
+{
+    PLIM_TRY(plim__search_restart(s));
+    PLIM_TRY(find_rest(s, fits));
+    return *fits ? pack_slots(s->plan, s->err) : PLIM_OK;
 }
 
 static plim_status new_tables(plim__search *s)
@@ -537,25 +543,48 @@ plim_status plim__search_one_pass(plim__search *s, const plim__candidate *c)
 }
 
 /* Everything stays inside the pass: nothing is small enough to be kept for later ones, or large enough to be put away. */
-plim_status plim__search_uncut(plim__search *s, plim__pass *out)
+plim_status plim__search_template(plim__search *s, const plim__candidate *c, plim__pass *out)
 {
-    uint8_t order[PLIM__MAX_LOOPS];
     s->f.small = s->f.spill_above = UINT64_MAX;
     s->f.complete = true;
-    make_order(s, 0, false, order);
-    const plim_status status = plim__pass_build(out, s->plan, &s->f, &s->labels, 0, order, s->err);
-    s->f.complete = false;
+    s->f.defer = c->defer;
+    const plim_status status = plim__pass_build(out, s->plan, &s->f, &s->labels, c->cut, c->order, s->err);
+    s->f.complete = s->f.defer = false;
+    for (uint32_t l = 0; l < out->n_loops && status == PLIM_OK; l++) out->loop[l].tile = c->cut ? c->tile[l] : out->loop[l].extent;
     return status;
 }
 
-plim_status plim__search_scheduled(plim__search *s, const plim__schedule *schedule)
+plim_status plim__search_uncut(plim__search *s, plim__pass *out)
 {
-    uint8_t order[PLIM__MAX_LOOPS];
+    plim__candidate c = {0};
+    make_order(s, 0, false, c.order);
+    return plim__search_template(s, &c, out);
+}
+
+/* What the first pass has left, with rings where there is room for them. */
+static plim_status find_deferred(plim__search *s, uint64_t arena_max, bool *fits)
+{
+    plim_plan *plan = s->plan;
+    if (plan->io_bytes >= arena_max) return PLIM_OK;
+    s->limit = arena_max - plan->io_bytes;
+    s->f.small = s->limit / 16;
+    plan->read_copies = plan->write_copies = 2;
+    PLIM_TRY(find_rest(s, fits));
+    plan->read_copies = plan->write_copies = 1;
+    return *fits ? PLIM_OK : find_rest(s, fits);
+}
+
+plim_status plim__search_scheduled(plim__search *s, const plim__pass *template, const plim__schedule *schedule, uint64_t arena_max, bool *fits)
+{
     plim__pass p;
+    *fits = true;
     PLIM_TRY(plim__search_restart(s));
     s->f.small = s->f.spill_above = UINT64_MAX;
-    make_order(s, 0, false, order);
-    PLIM_TRY(plim__pass_build_scheduled(&p, s->plan, &s->f, &s->labels, order, schedule, s->err));
+    PLIM_TRY(plim__pass_build_scheduled(&p, s->plan, &s->f, template, schedule, s->err));
     PLIM_TRY(append(s, p, schedule->seconds));
-    return pack_slots(s->plan, s->err);
+    if (any_active(s)) {
+        *fits = false;
+        PLIM_TRY(find_deferred(s, arena_max, fits));
+    }
+    return *fits ? pack_slots(s->plan, s->err) : PLIM_OK;
 }

@@ -11,6 +11,7 @@ typedef struct plim__candidate {
     uint32_t cut;
     uint8_t order[PLIM__MAX_LOOPS];
     int64_t tile[PLIM__MAX_LOOPS];
+    bool defer; /* updates of states are left to later passes */
     double score;
 } plim__candidate;
 
@@ -51,9 +52,13 @@ plim_status plim__search_complete(plim__search *s, int most_loops);
 
 /** Builds the pass of a candidate after plim__search_restart, and packs: a plan of one pass. */
 plim_status plim__search_one_pass(plim__search *s, const plim__candidate *c);
-/** The same from a schedule. */
-plim_status plim__search_scheduled(plim__search *s, const plim__schedule *schedule);
-/** The uncut pass in the program's order. PLIM_E_PLAN (no message) where it does not do everything. */
+/** The same from a schedule of the template's nodes. What the template defers is done pass by pass inside an arena of at most `arena_max` bytes.
+ *  `*fits` is false, and the plan partial, where that does not fit. */
+plim_status plim__search_scheduled(plim__search *s, const plim__pass *template, const plim__schedule *schedule, uint64_t arena_max, bool *fits);
+/** A pass of the candidate's loops and tiles that keeps everything, after plim__search_restart: what schedules are made of. PLIM_E_PLAN (no message) where
+ *  one pass does not do everything but what is deferred. */
+plim_status plim__search_template(plim__search *s, const plim__candidate *c, plim__pass *out);
+/** The same without loops, in the program's order. */
 plim_status plim__search_uncut(plim__search *s, plim__pass *out);
 
 /** From the next plim__plan_clear on, inputs that have to stay in memory are held in the arena, and as many of those that may as take no more than `most`

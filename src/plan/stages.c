@@ -332,10 +332,10 @@ static reading when_read(const maker *b, uint32_t v)
 {
     const plim__pass *p = b->p;
     const plim__pvalue *x = &p->value[v];
-    reading r = {.head = p->n_cut > 0 && x->depth == p->n_cut, .stage = PLIM__NONE};
+    reading r = {.head = p->n_cut > 0 && x->depth == p->n_cut && !x->streamed, .stage = PLIM__NONE};
     for (uint32_t u = b->use0[v]; u < b->use0[v + 1]; u++) {
         const plim__stage *s = &p->stage[p->node[b->use[u]].stage];
-        if (s->depth != x->depth) r.head = true;
+        if (s->depth != x->depth && !x->streamed) r.head = true;
         if (r.stage == PLIM__NONE) r.stage = p->node[b->use[u]].stage; /* nodes stand in the order in which they run */
     }
     return r;

@@ -114,7 +114,7 @@ static bool schedule_plan(plim_plan *plan, uint64_t limit, look *seen)
     plim__schedule schedule;
     bool fits;
     if (plim__search_new(&s, plan, &err) || plim__search_restart(&s) || plim__search_uncut(&s, &uncut) ||
-        plim__pass_measure(&s.m, plan, &uncut, 0, true, &err) || plim__tasks_new(&tasks, plan, &uncut, &s.m, s.work, &err))
+        plim__pass_measure(&s.m, plan, &uncut, 0, true, &err) || plim__tasks_new(&tasks, plan, &uncut, &s.m, 0, &err))
         fail_msg("%s", err.message);
     uint32_t order[1024];
     assert_true(tasks.n <= COUNT_OF(order));
@@ -125,9 +125,9 @@ static bool schedule_plan(plim_plan *plan, uint64_t limit, look *seen)
         const plim__instance *x = &schedule.instance[i];
         seen->again += x->again;
         seen->spilled += x->spill && x->item != PLIM__NONE;
-        seen->reread += x->spill && x->item == PLIM__NONE;
+        seen->reread += x->back_of != PLIM__NONE;
     }
-    if (fits && (plim__search_scheduled(&s, &schedule) || plim__plan_check(plan, &err))) fail_msg("limit %llu: %s", (unsigned long long)limit, err.message);
+    if (fits && (plim__search_scheduled(&s, &uncut, &schedule, UINT64_MAX, &fits) || plim__plan_check(plan, &err))) fail_msg("limit %llu: %s", (unsigned long long)limit, err.message);
     seen->arena = plan->arena_bytes - plan->io_bytes;
     plim__schedule_free(&schedule, &plan->alloc);
     plim__tasks_free(&tasks, &plan->alloc);
