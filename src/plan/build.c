@@ -556,7 +556,7 @@ plim_status plim__pass_build(plim__pass *out, const plim_plan *plan, const plim_
     set_loops(&b, cut, order);
     for (uint32_t i = 0; i < b.g->n_nodes; i++)
         if (f->active[i]) {
-            const bool deferred = is_deferred(&b, i);
+            const bool deferred = i >= f->end || is_deferred(&b, i);
             if (!deferred) classify_node(&b, i);
             if (b.state[i] == STATE_OUT && f->complete && !deferred) {
                 status = PLIM_E_PLAN;

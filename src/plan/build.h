@@ -16,6 +16,7 @@ typedef struct plim__frontier {
     uint64_t small; /* values up to this size are kept in the arena between passes without further thought */
     bool complete;  /* only a pass that makes everything is of use, but for what is deferred */
     bool defer;     /* what takes the place of states is left to later passes */
+    uint32_t end;   /* nodes from here on are left to later passes; UINT32_MAX: none is */
     uint64_t spill_above; /* values that later passes need go to a file above this size; UINT64_MAX: never */
 } plim__frontier;
 

@@ -132,19 +132,6 @@ static bool same_loops(const plim__candidate *a, const plim__candidate *b)
     return a->cut == b->cut && a->defer == b->defer && memcmp(a->order, b->order, sizeof a->order) == 0 && memcmp(a->tile, b->tile, sizeof a->tile) == 0;
 }
 
-/* Group by group, each in the program's order. */
-static plim_status order_by_group(plim__portfolio *f, template *t)
-{
-    uint32_t n = 0;
-    t->order = plim__new(&f->plan->alloc, t->tasks.n, sizeof *t->order, f->err);
-    if (!t->order) return PLIM_E_NOMEM;
-    for (uint32_t g = 0; g < t->tasks.n_groups; g++)
-        for (uint32_t i = 0; i < t->tasks.n; i++)
-            if (t->tasks.group[i] == g) t->order[n++] = i;
-    PLIM_ASSERT(n == t->tasks.n);
-    return PLIM_OK;
-}
-
 /* The template with the loops of `c` at this level: the one that is open, or in its place. */
 static plim_status open_cut(plim__portfolio *f, const plim__candidate *c, uint64_t resident)
 {
@@ -161,7 +148,10 @@ static plim_status open_cut(plim__portfolio *f, const plim__candidate *c, uint64
     PLIM_TRY(plim__pass_measure(&f->s.m, f->plan, &t->pass, 0, false, f->err));
     f->s.measured += t->pass.n_nodes;
     PLIM_TRY(plim__tasks_new(&t->tasks, f->plan, &t->pass, &f->s.m, resident, f->err));
-    return order_by_group(f, t);
+    t->order = plim__new(&f->plan->alloc, t->tasks.n, sizeof *t->order, f->err);
+    if (!t->order) return PLIM_E_NOMEM;
+    plim__tasks_by_group(t->order, &t->tasks);
+    return PLIM_OK;
 }
 
 static plim_status make_kept(plim__portfolio *f, const recipe *r, bool *made)
@@ -216,19 +206,6 @@ static plim_status try_keep(plim__portfolio *f, const template *t, uint64_t limi
     return PLIM_OK;
 }
 
-/* No limit below this works: what one task needs, beside what is carried. */
-static uint64_t largest_task(const plim__tasks *t)
-{
-    uint64_t most = 0;
-    for (uint32_t i = 0; i < t->n; i++) {
-        uint64_t bytes = t->extra[i] + t->carried[t->group[i]];
-        for (uint32_t k = t->in.from[i]; k < t->in.from[i + 1]; k++) bytes += t->bytes[t->in.item[k]];
-        for (uint32_t k = t->out.from[i]; k < t->out.from[i + 1]; k++) bytes += t->bytes[t->out.item[k]];
-        most = bytes > most ? bytes : most;
-    }
-    return most;
-}
-
 /* The least limit at which the simulation ends: between what the largest task needs and what is alive when everything is kept. */
 static plim_status find_kept_floor(plim__portfolio *f, template *t)
 {
@@ -237,7 +214,7 @@ static plim_status find_kept_floor(plim__portfolio *f, template *t)
     uint64_t peak;
     PLIM_TRY(try_keep(f, t, UINT64_MAX, &fits, &t->peak, &seconds));
     PLIM_ASSERT(fits);
-    uint64_t no = largest_task(&t->tasks) - 1, yes = t->peak;
+    uint64_t no = plim__tasks_largest(&t->tasks) - 1, yes = t->peak;
     for (int i = 0; i < FLOOR_ROUNDS && no + no / 64 < yes; i++) {
         const uint64_t limit = i == 0 ? no + 1 : (uint64_t)sqrt((double)no * (double)yes);
         PLIM_TRY(try_keep(f, t, limit, &fits, &peak, &seconds));
@@ -490,7 +467,7 @@ static plim_status choose_order(plim__portfolio *f, template *t)
     if (status == PLIM_OK) status = plim__order_list(other, PLIM__LIST_MIXED, &t->tasks, a, f->err);
     double seconds[2] = {INFINITY, INFINITY};
     for (int i = 0; i < 2 && status == PLIM_OK; i++) {
-        const uint64_t limit = (uint64_t)sqrt((double)largest_task(&t->tasks) * (double)whole);
+        const uint64_t limit = (uint64_t)sqrt((double)plim__tasks_largest(&t->tasks) * (double)whole);
         plim__schedule schedule;
         status = plim__keep(&schedule, &fits, f->plan, &t->tasks, i == 0 ? t->order : other, limit, f->err);
         if (status == PLIM_OK && fits) seconds[i] = schedule.seconds;

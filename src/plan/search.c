@@ -7,6 +7,7 @@
 #include "core/size.h"
 #include "plan/advance.h"
 #include "plan/cost.h"
+#include "plan/keep.h"
 #include "plan/pack.h"
 
 #include <math.h>
@@ -15,6 +16,9 @@
 #define LATER_RATE 3.0e9 /* bytes per second at which later passes read what this one leaves */
 #define MAX_PASSES 4096
 #define BEAM 4 /* sets of loops that are tried with one loop more */
+#define RESIDENT_PART 8 /* of a limit: for files that are read once for all trips of the loops */
+#define MOST_ENDS 6 /* places where a pass may end although more could be done in it */
+#define SLOW 1.3 /* times what everything would take at the least: then such places are tried */
 #define FLOOR_GROWTH (128 << 10) /* bytes above its least that a pass of the smallest plan may take for larger tiles */
 #define FLOOR_SMALL (16u << 10) /* values that the smallest plan keeps between passes */
 
@@ -46,29 +50,45 @@ static double later_seconds(plim__search *s, const plim__pass *p)
         for (uint32_t u = plan->use0[v]; u < plan->use0[v + 1] && !later; u++) later = s->f.active[plan->use[u]] && !s->here[plan->use[u]];
         if (later) bytes += (double)g->value[v].bytes;
     }
+    for (uint32_t i = 0; i < p->n_values; i++)
+        if (p->value[i].spill && !p->value[i].flat) bytes += (double)g->value[p->value[i].value].bytes;
     double compute = 0;
     for (uint32_t i = 0; i < g->n_nodes; i++)
         if (s->f.active[i] && !s->here[i]) compute += s->work[i];
     return bytes / LATER_RATE > compute ? bytes / LATER_RATE : compute;
 }
 
-/* Cut labels first, each group by falling distance in the file: outer loops move slowly through it. With `sums_inside`, cut loops that some node
- * reduces over come last among the cut ones, so that accumulators are small. */
-static void make_order(const plim__search *s, uint32_t cut, bool sums_inside, uint8_t *order)
+/* How the cut loops are nested. */
+typedef enum nesting {
+    NEST_BY_FILE,      /* outer loops move slowly through the file */
+    NEST_SUMS_INSIDE,  /* loops that some node reduces over are innermost, so that accumulators are small */
+    NEST_FILE_INSIDE,  /* outer loops move fast through the file: what another file holds may then be read, or updated, once for each of its parts */
+    NESTINGS
+} nesting;
+
+static bool is_reduced(const plim__search *s, uint32_t label)
 {
     const plim_graph *g = s->plan->graph;
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        const plim__axes *axes = &s->labels.nest->axes[i];
+        if (!s->f.active[i]) continue;
+        for (uint32_t a = 0; a < axes->n; a++)
+            if (s->labels.axis[i][a] == (int)label && plim__axis_reduces(axes->axis[a].kind)) return true;
+    }
+    return false;
+}
+
+/* Cut labels first; the others by falling distance in the file. */
+static void make_order(const plim__search *s, uint32_t cut, nesting how, uint8_t *order)
+{
     double key[PLIM__MAX_LOOPS];
     for (uint32_t l = 0; l < s->labels.n; l++) {
         key[l] = s->labels.weight[l] + 1.0 / (2 + l);
-        if (cut & (1u << l)) key[l] += 1e30;
-        bool reduced = false;
-        for (uint32_t i = 0; i < g->n_nodes && sums_inside; i++) {
-            const plim__axes *axes = &s->labels.nest->axes[i];
-            if (!s->f.active[i]) continue;
-            for (uint32_t a = 0; a < axes->n; a++) reduced |= s->labels.axis[i][a] == (int)l && plim__axis_reduces(axes->axis[a].kind);
-        }
-        if ((cut & (1u << l)) && sums_inside && !reduced) key[l] += 1e30;
         order[l] = (uint8_t)l;
+        if (!(cut & 1u << l)) continue;
+        if (how == NEST_FILE_INSIDE) key[l] = -key[l];
+        key[l] += 1e30;
+        if (how == NEST_SUMS_INSIDE && !is_reduced(s, l)) key[l] += 1e30;
     }
     for (uint32_t i = 1; i < s->labels.n; i++) /* insertion sort, falling keys */
         for (uint32_t j = i; j > 0 && key[order[j]] > key[order[j - 1]]; j--) {
@@ -78,25 +98,52 @@ static void make_order(const plim__search *s, uint32_t cut, bool sums_inside, ui
         }
 }
 
+/* Does the pass, which is measured, do inside the limit when it recomputes and spills? @param c  what it is told to keep; set */
+static plim_status keep_inside(plim__search *s, const plim__pass *p, uint64_t carried, plim__candidate *c, uint64_t *peak, double *seconds)
+{
+    const plim__alloc *a = &s->plan->alloc;
+    plim__tasks tasks;
+    plim__schedule schedule;
+    bool fits = false;
+    if (carried >= s->limit) return PLIM_OK;
+    c->limit = s->limit - carried;
+    c->resident = c->limit / RESIDENT_PART;
+    PLIM_TRY(plim__tasks_new(&tasks, s->plan, p, &s->m, c->resident, s->err));
+    uint32_t *order = plim__new(a, tasks.n, sizeof *order, s->err);
+    plim_status status = order ? PLIM_OK : PLIM_E_NOMEM;
+    if (status == PLIM_OK && plim__tasks_largest(&tasks) <= c->limit) {
+        plim__tasks_by_group(order, &tasks);
+        status = plim__keep(&schedule, &fits, s->plan, &tasks, order, c->limit, s->err);
+        s->measured += p->n_nodes;
+    }
+    if (fits) {
+        c->kept = true;
+        *peak = carried + schedule.peak;
+        *seconds = schedule.seconds + p->n_steps * PLIM__STEP_SECONDS;
+        plim__schedule_free(&schedule, a);
+    }
+    plim__free(a, order);
+    plim__tasks_free(&tasks, a);
+    return status;
+}
+
 /* Tries one combination of tiles. */
 static plim_status try_tiles(plim__search *s, plim__pass *p, const plim__candidate *c, uint64_t carried, double later, plim__candidate *best)
 {
     PLIM_TRY(plim__pass_measure(&s->m, s->plan, p, carried, false, s->err));
     s->measured += p->n_nodes;
     if (s->m.peak < s->least) s->least = s->m.peak;
-    if (s->note) {
-        plim__candidate seen = *c;
-        for (uint32_t l = 0; l < p->n_loops; l++) seen.tile[l] = p->loop[l].tile;
-        PLIM_TRY(s->note(s->note_ctx, s, &seen, s->m.peak, s->m.seconds));
-    }
+    plim__candidate now = *c;
+    for (uint32_t l = 0; l < p->n_loops; l++) now.tile[l] = p->loop[l].tile;
+    if (s->note) PLIM_TRY(s->note(s->note_ctx, s, &now, s->m.peak, s->m.seconds));
+    uint64_t peak = s->m.peak;
+    double took = s->m.seconds;
+    if (peak > s->limit && s->keeps && !s->smallest) PLIM_TRY(keep_inside(s, p, carried, &now, &peak, &took));
     const plim__preference *prefer = s->plan->prefer;
-    const double seconds = s->m.seconds + later;
-    const double score = s->smallest ? (double)s->m.peak : prefer ? prefer->score(prefer->ctx, p, seconds) : seconds;
-    if (s->m.peak > s->limit || (best->found && score >= best->score)) return PLIM_OK;
-    *best = *c;
-    best->found = true;
-    best->score = score;
-    for (uint32_t l = 0; l < p->n_loops; l++) best->tile[l] = p->loop[l].tile;
+    const double seconds = took + later;
+    now.score = s->smallest ? (double)peak : prefer ? prefer->score(prefer->ctx, p, seconds) : seconds;
+    now.found = true;
+    if (peak <= s->limit && (!best->found || now.score < best->score)) *best = now;
     return PLIM_OK;
 }
 
@@ -120,24 +167,39 @@ static plim_status try_least_tiles(plim__search *s, plim__pass *p, const plim__c
     return try_tiles(s, p, c, carried, later, best);
 }
 
-/* Tries a cut with all of its tiles, or, where the least peak is looked for, with the least.
+/* Tries a cut and a nesting with all of its tiles, or, where the least peak is looked for, with the least.
  * @param least  set to the least peak that was seen with it, UINT64_MAX where it cannot be used */
-static plim_status try_cut(plim__search *s, uint32_t cut, bool sums_inside, uint64_t carried, plim__candidate *best, uint64_t *least)
+static plim_status try_nesting(plim__search *s, const plim__candidate *c, uint64_t carried, plim__candidate *best, uint64_t *least)
 {
-    plim__candidate c = {.cut = cut};
-    make_order(s, cut, sums_inside, c.order);
     plim__pass p;
     s->f.complete = s->complete;
-    const plim_status status = plim__pass_build(&p, s->plan, &s->f, &s->labels, cut, c.order, s->err);
+    s->f.end = c->end;
+    const plim_status status = plim__pass_build(&p, s->plan, &s->f, &s->labels, c->cut, c->order, s->err);
     s->f.complete = false;
+    s->f.end = UINT32_MAX;
     if (status == PLIM_E_PLAN) return PLIM_OK; /* no progress with this cut */
     if (status != PLIM_OK) return status;
     const double later = later_seconds(s, &p);
     s->least = *least;
-    const plim_status tried = s->smallest ? try_least_tiles(s, &p, &c, carried, later, best) : try_all_tiles(s, &p, 0, &c, carried, later, best);
+    const plim_status tried = s->smallest ? try_least_tiles(s, &p, c, carried, later, best) : try_all_tiles(s, &p, 0, c, carried, later, best);
     *least = s->least;
     plim__pass_free(&s->plan->alloc, &p);
     return tried;
+}
+
+/* Tries a cut with every nesting of its loops from `first` to before `end`. */
+static plim_status try_cut(plim__search *s, uint32_t cut, uint32_t end, nesting first, nesting behind, uint64_t carried, plim__candidate *best, uint64_t *least)
+{
+    uint8_t before[NESTINGS][PLIM__MAX_LOOPS] = {{0}};
+    for (nesting how = first; how < behind; how++) {
+        plim__candidate c = {.cut = cut, .end = end};
+        make_order(s, cut, how, c.order);
+        memcpy(before[how], c.order, sizeof c.order);
+        bool again = false;
+        for (nesting other = first; other < how; other++) again |= memcmp(before[other], c.order, sizeof c.order) == 0;
+        if (!again) PLIM_TRY(try_nesting(s, &c, carried, best, least));
+    }
+    return PLIM_OK;
 }
 
 /* Sets of loops to cut, and the least peak of each: those with the least are worth another loop. */
@@ -177,7 +239,10 @@ static plim_status grow_tiles(plim__search *s, uint64_t carried, plim__candidate
 {
     plim__pass p;
     const double most = best->score + fmax(best->score / 32, FLOOR_GROWTH);
-    PLIM_TRY(plim__pass_build(&p, s->plan, &s->f, &s->labels, best->cut, best->order, s->err));
+    s->f.end = best->end;
+    const plim_status built = plim__pass_build(&p, s->plan, &s->f, &s->labels, best->cut, best->order, s->err);
+    s->f.end = UINT32_MAX;
+    PLIM_TRY(built);
     for (uint32_t l = 0; l < p.n_loops; l++) p.loop[l].tile = best->tile[l];
     plim_status status = PLIM_OK;
     for (uint32_t l = p.n_cut; l-- > 0 && status == PLIM_OK;)
@@ -194,7 +259,8 @@ static plim_status grow_tiles(plim__search *s, uint64_t carried, plim__candidate
     return status;
 }
 
-static plim_status choose_pass(plim__search *s, plim__candidate *best)
+/* The best cut for a pass of nodes before `end`. */
+static plim_status choose_cut(plim__search *s, uint32_t end, plim__candidate *best)
 {
     const uint64_t carried = carried_bytes(s);
     const uint32_t n = s->labels.n, all = (1u << n) - 1;
@@ -206,13 +272,97 @@ static plim_status choose_pass(plim__search *s, plim__candidate *best)
         for (uint32_t cut = 0; cut <= all; cut++) {
             if (__builtin_popcount(cut) != size || !(s->plan->prefer || beam_reaches(&last, cut))) continue;
             uint64_t least = UINT64_MAX;
-            PLIM_TRY(try_cut(s, cut, false, carried, best, &least));
-            if (size > 1) PLIM_TRY(try_cut(s, cut, true, carried, best, &least));
+            PLIM_TRY(try_cut(s, cut, end, NEST_BY_FILE, size > 1 ? NESTINGS : NEST_SUMS_INSIDE, carried, best, &least));
             beam_add(&now, cut, least);
         }
         if (size > 0 && now.n > 0) last = now;
     }
     return s->smallest && best->found ? grow_tiles(s, carried, best) : PLIM_OK;
+}
+
+/* Seconds of the nodes that are still to be done, up to before `end`. */
+static double work_before(const plim__search *s, uint32_t end)
+{
+    double seconds = 0;
+    for (uint32_t i = 0; i < s->plan->graph->n_nodes && i < end; i++)
+        if (s->f.active[i]) seconds += s->work[i];
+    return seconds;
+}
+
+/* Bytes that would have to be kept from nodes before each node for it or later ones, but for what has a home. */
+static void find_crossing(const plim__search *s, uint64_t *crossing)
+{
+    const plim_plan *plan = s->plan;
+    const plim_graph *g = plan->graph;
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        for (uint32_t j = 0; j < g->node[i].n_out && s->f.active[i]; j++) {
+            const uint32_t v = g->node[i].out[j];
+            uint32_t last = i;
+            for (uint32_t u = plan->use0[v]; u < plan->use0[v + 1]; u++)
+                if (s->f.active[plan->use[u]] && plan->use[u] > last) last = plan->use[u];
+            if (last == i) continue;
+            crossing[i + 1] += g->value[v].bytes; /* changes; they wrap, their sums do not */
+            crossing[last + 1] -= g->value[v].bytes;
+        }
+    for (uint32_t i = 1; i <= g->n_nodes; i++) crossing[i] += crossing[i - 1];
+}
+
+/* Places to end a pass at: where the least crosses, in each of MOST_ENDS parts of the work that is left. */
+static plim_status find_ends(plim__search *s, uint32_t *end, uint32_t *n)
+{
+    const uint32_t nodes = s->plan->graph->n_nodes;
+    const double all = work_before(s, UINT32_MAX);
+    double done = 0;
+    uint32_t best[MOST_ENDS];
+    *n = 0;
+    uint64_t *crossing = plim__new(&s->plan->alloc, (uint64_t)nodes + 2, sizeof *crossing, s->err);
+    if (!crossing) return PLIM_E_NOMEM;
+    find_crossing(s, crossing);
+    memset(best, 0xff, sizeof best);
+    for (uint32_t i = 0; i < nodes; i++) {
+        const uint32_t part = all > 0 ? (uint32_t)(done / all * MOST_ENDS) : 0;
+        if (done > 0 && part < MOST_ENDS && s->f.active[i] && (best[part] == PLIM__NONE || crossing[i] < crossing[best[part]])) best[part] = i;
+        if (s->f.active[i]) done += s->work[i];
+    }
+    for (uint32_t part = 0; part < MOST_ENDS; part++)
+        if (best[part] != PLIM__NONE) end[(*n)++] = best[part];
+    plim__free(&s->plan->alloc, crossing);
+    return PLIM_OK;
+}
+
+/* The labels of the nodes before `end`. */
+static void label_before(plim__search *s, uint32_t end)
+{
+    for (uint32_t i = 0; i < s->plan->graph->n_nodes; i++) s->here[i] = s->f.active[i] && i < end;
+    plim__labels_spread(&s->labels, s->plan->graph, s->here, s->f.on_file, s->plan->is_state);
+    s->labelled = false;
+}
+
+/* Seconds that a pass loses, per second of work that it does: what it, its transfers and what it leaves behind take more than the nodes by themselves. */
+static double loss_of(const plim__search *s, const plim__candidate *c, double all)
+{
+    const double work = work_before(s, c->end);
+    return !c->found ? INFINITY : (c->score - all) / (work > 0 ? work : 1e-9);
+}
+
+/* A pass that does everything that it can; where that takes long, or does not fit, perhaps one that ends earlier: groups of layers, with what crosses
+ * them on file. */
+static plim_status choose_pass(plim__search *s, plim__candidate *best)
+{
+    uint32_t end[MOST_ENDS], n = 0;
+    PLIM_TRY(choose_cut(s, UINT32_MAX, best));
+    const double all = work_before(s, UINT32_MAX);
+    if (!s->keeps || s->complete || (best->found && best->score <= SLOW * all)) return PLIM_OK;
+    PLIM_TRY(find_ends(s, end, &n));
+    for (uint32_t i = 0; i < n; i++) {
+        plim__candidate c = {0};
+        label_before(s, end[i]);
+        PLIM_TRY(choose_cut(s, end[i], &c));
+        c.end = end[i];
+        if (loss_of(s, &c, all) < loss_of(s, best, all)) *best = c;
+    }
+    if (n > 0) label_before(s, best->found ? best->end : UINT32_MAX);
+    return PLIM_OK;
 }
 
 /* Measures a pass tile by tile, and appends it and its slots to the plan, which owns it from here on, also when this fails.
@@ -257,13 +407,42 @@ static plim_status append(plim__search *s, plim__pass p, double seconds)
     return plim__pass_settle(plan, &s->f, &plan->pass[plan->n_passes - 1], s->err);
 }
 
+/* A pass that does what the candidate keeps. @param p  the template, measured; freed */
+static plim_status append_kept(plim__search *s, plim__pass *p, const plim__candidate *c)
+{
+    const plim__alloc *a = &s->plan->alloc;
+    plim__tasks tasks = {0};
+    plim__schedule schedule = {0};
+    plim__pass kept = {0};
+    bool fits = false;
+    uint32_t *order = NULL;
+    plim_status status = plim__pass_measure(&s->m, s->plan, p, carried_bytes(s), false, s->err);
+    if (status == PLIM_OK) status = plim__tasks_new(&tasks, s->plan, p, &s->m, c->resident, s->err);
+    if (status == PLIM_OK && !(order = plim__new(a, tasks.n, sizeof *order, s->err))) status = PLIM_E_NOMEM;
+    if (status == PLIM_OK) {
+        plim__tasks_by_group(order, &tasks);
+        status = plim__keep(&schedule, &fits, s->plan, &tasks, order, c->limit, s->err);
+        PLIM_ASSERT(status != PLIM_OK || fits);
+    }
+    if (status == PLIM_OK) status = plim__pass_build_scheduled(&kept, s->plan, &s->f, p, &schedule, s->err);
+    const double seconds = schedule.seconds;
+    plim__free(a, order);
+    plim__schedule_free(&schedule, a);
+    plim__tasks_free(&tasks, a);
+    plim__pass_free(a, p);
+    return status == PLIM_OK ? append(s, kept, seconds) : status;
+}
+
 /* Builds the chosen pass again. */
 static plim_status commit(plim__search *s, const plim__candidate *c)
 {
     plim__pass p;
-    PLIM_TRY(plim__pass_build(&p, s->plan, &s->f, &s->labels, c->cut, c->order, s->err));
+    s->f.end = c->end;
+    const plim_status status = plim__pass_build(&p, s->plan, &s->f, &s->labels, c->cut, c->order, s->err);
+    s->f.end = UINT32_MAX;
+    PLIM_TRY(status);
     for (uint32_t l = 0; l < p.n_loops; l++) p.loop[l].tile = c->tile[l];
-    return append(s, p, 0);
+    return c->kept ? append_kept(s, &p, c) : append(s, p, 0);
 }
 
 static bool any_active(const plim__search *s)
@@ -430,7 +609,7 @@ static plim_status new_tables(plim__search *s)
 
 plim_status plim__search_new(plim__search *s, plim_plan *plan, plim_error *err)
 {
-    *s = (plim__search){.plan = plan, .err = err};
+    *s = (plim__search){.plan = plan, .keeps = plan->thorough, .f.end = UINT32_MAX, .err = err};
     const plim_status status = new_tables(s);
     if (status != PLIM_OK) plim__search_free(s);
     return status;
@@ -507,14 +686,13 @@ static plim_status note_cuts(plim__search *s, int size, const beam *last, beam *
         if (__builtin_popcount(cut) != size || !beam_reaches(last, cut)) continue;
         uint64_t least = UINT64_MAX;
         s->smallest = true;
-        PLIM_TRY(try_cut(s, cut, size > 1, carried, &best, &least));
+        PLIM_TRY(try_cut(s, cut, UINT32_MAX, NEST_BY_FILE, size > 1 ? NESTINGS : NEST_SUMS_INSIDE, carried, &best, &least));
         s->smallest = false;
         beam_add(now, cut, least);
     }
     for (uint32_t i = 0; i < now->n && i < (uint32_t)BEAM >> (size > 1 ? size - 1 : 0); i++) {
         uint64_t least = UINT64_MAX;
-        PLIM_TRY(try_cut(s, now->cut[i], false, carried, &best, &least));
-        if (size > 1) PLIM_TRY(try_cut(s, now->cut[i], true, carried, &best, &least));
+        PLIM_TRY(try_cut(s, now->cut[i], UINT32_MAX, NEST_BY_FILE, size > 1 ? NESTINGS : NEST_SUMS_INSIDE, carried, &best, &least));
     }
     return PLIM_OK;
 }
@@ -557,7 +735,7 @@ plim_status plim__search_template(plim__search *s, const plim__candidate *c, pli
 plim_status plim__search_uncut(plim__search *s, plim__pass *out)
 {
     plim__candidate c = {0};
-    make_order(s, 0, false, c.order);
+    make_order(s, 0, NEST_BY_FILE, c.order);
     return plim__search_template(s, &c, out);
 }
 

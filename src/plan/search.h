@@ -11,7 +11,10 @@ typedef struct plim__candidate {
     uint32_t cut;
     uint8_t order[PLIM__MAX_LOOPS];
     int64_t tile[PLIM__MAX_LOOPS];
-    bool defer; /* updates of states are left to later passes */
+    bool defer;   /* updates of states are left to later passes */
+    uint32_t end; /* so are nodes from here on; UINT32_MAX: none is */
+    bool kept;    /* keeps, recomputes and spills inside a limit */
+    uint64_t limit, resident; /* kept: bytes of what is free and carried in the pass; of files that are read once for all trips */
     double score;
 } plim__candidate;
 
@@ -30,6 +33,7 @@ struct plim__search {
     uint64_t limit; /* bytes for slots */
     bool smallest;  /* look for the least peak, not for the least time */
     bool complete;  /* only passes that leave nothing to be computed */
+    bool keeps;     /* passes that are too large may keep, recompute and spill inside the limit */
     bool labelled;  /* the labels are those of the first pass */
     uint64_t least; /* peak seen with the cut that is tried */
     uint64_t measured; /* nodes, in all candidates */

@@ -354,6 +354,28 @@ plim_status plim__tasks_new(plim__tasks *u, const plim_plan *plan, const plim__p
     return status;
 }
 
+void plim__tasks_by_group(uint32_t *order, const plim__tasks *u)
+{
+    uint32_t n = 0;
+    for (uint32_t g = 0; g < u->n_groups; g++)
+        for (uint32_t i = 0; i < u->n; i++)
+            if (u->group[i] == g) order[n++] = i;
+    PLIM_ASSERT(n == u->n);
+}
+
+uint64_t plim__tasks_largest(const plim__tasks *u)
+{
+    uint64_t most = 0;
+    for (uint32_t g = 0; g < u->n_groups; g++) most = u->carried[g] > most ? u->carried[g] : most;
+    for (uint32_t i = 0; i < u->n; i++) {
+        uint64_t bytes = u->extra[i] + u->carried[u->group[i]];
+        for (uint32_t k = u->in.from[i]; k < u->in.from[i + 1]; k++) bytes += u->bytes[u->in.item[k]];
+        for (uint32_t k = u->out.from[i]; k < u->out.from[i + 1]; k++) bytes += u->bytes[u->out.item[k]];
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 void plim__tasks_free(plim__tasks *u, const plim__alloc *a)
 {
     free_lists(&u->in, a);

@@ -45,6 +45,11 @@ typedef struct plim__tasks {
 plim_status plim__tasks_new(plim__tasks *u, const plim_plan *plan, const plim__pass *p, const plim__measure *m, uint64_t resident, plim_error *err);
 void plim__tasks_free(plim__tasks *u, const plim__alloc *a);
 
+/** The tasks group by group, each group in the program's order: a valid order. @param order  [u->n] */
+void plim__tasks_by_group(uint32_t *order, const plim__tasks *u);
+/** Bytes that one task needs, at the most, beside what is carried: no limit below works. */
+uint64_t plim__tasks_largest(const plim__tasks *u);
+
 static inline uint32_t plim__list_len(const plim__lists *l, uint32_t i) { return l->from[i + 1] - l->from[i]; }
 
 #endif
