@@ -12,6 +12,7 @@
  * The planner's own memory comes from the plan's allocator and is freed before returning. */
 #include "plan/build.h"
 #include "core/size.h"
+#include "plan/cost.h"
 
 #include <string.h>
 
@@ -31,6 +32,7 @@ typedef struct builder {
     bool *root, *keep;  /* [n_nodes] */
     bool *later;        /* [n_nodes] a node of a later pass reads it */
     bool *remade;       /* [n_nodes] a later pass makes it again */
+    double *price;      /* [n_nodes] seconds to recompute it in a later pass */
     bool *reads_old;    /* [n_nodes] making it again in a later pass would read a state that this one overwrites */
     uint32_t *pnode, *pvalue; /* graph id -> pass index */
     plim__pass *p;
@@ -211,14 +213,28 @@ static void classify_node(builder *b, uint32_t i)
 
 /* ---------------------------------------------------------------------------------------------- 2. roots */
 
-/* Is node i worth keeping for later passes, or is it cheaper to make it again? */
+/* Seconds to recompute node i in a later pass, and with it what it reads and is not kept. Known for earlier nodes. */
+static double recompute_seconds(const builder *b, uint32_t i)
+{
+    double seconds = b->f->work[i];
+    for (uint32_t k = 0; k < b->g->node[i].n_in; k++) {
+        const uint32_t v = b->g->node[i].in[k];
+        if (!at_home(b, v) && !b->root[b->g->value[v].node]) seconds += b->price[b->g->value[v].node];
+        else if (b->plan->home[v].kind == PLIM__HOME_FILE) seconds += (double)b->g->value[v].bytes / PLIM__READ_RATE;
+    }
+    return seconds;
+}
+
+/* Is node i worth keeping for later passes, or is it cheaper to recompute it? */
 static bool worth_keeping(const builder *b, uint32_t i)
 {
     const plim__node *n = &b->g->node[i];
-    if (b->accumulates[i] || b->state[i] == STATE_POST || !(plim__op_row_of(n->op)->flags & PLIM__OP_CHEAP)) return true;
     uint64_t bytes = 0;
     for (uint32_t j = 0; j < n->n_out; j++) bytes += b->g->value[n->out[j]].bytes;
-    return bytes <= b->f->small;
+    if (b->accumulates[i] || b->state[i] == STATE_POST || bytes <= b->f->small) return true;
+    if (b->f->work && bytes > b->f->spill_above)
+        return (double)bytes / PLIM__WRITE_RATE + (double)bytes / PLIM__READ_RATE < b->price[i];
+    return !(plim__op_row_of(n->op)->flags & PLIM__OP_CHEAP);
 }
 
 /* Does this pass put something in the place of the input v? */
@@ -274,6 +290,7 @@ static void choose_roots(builder *b)
             if (b->plan->is_output[g->node[i].out[j]]) b->root[i] = true;
         if (b->accumulates[i]) b->root[i] = true;
         b->reads_old[i] = reads_old_state(b, i);
+        if (b->f->work) b->price[i] = recompute_seconds(b, i);
         if (b->later[i] && (worth_keeping(b, i) || b->reads_old[i])) b->root[i] = true;
     }
     mark_remade(b);
@@ -494,9 +511,10 @@ static plim_status new_builder(builder *b)
     b->later = plim__new(a, n, sizeof *b->later, b->err);
     b->remade = plim__new(a, n, sizeof *b->remade, b->err);
     b->reads_old = plim__new(a, n, sizeof *b->reads_old, b->err);
+    b->price = plim__new(a, n, sizeof *b->price, b->err);
     b->pnode = plim__new(a, n, sizeof *b->pnode, b->err);
     b->pvalue = plim__new(a, b->g->n_values, sizeof *b->pvalue, b->err);
-    if (!b->state || !b->depth || !b->accumulates || !b->within || !b->root || !b->keep || !b->later || !b->remade || !b->reads_old || !b->pnode || !b->pvalue)
+    if (!b->state || !b->depth || !b->accumulates || !b->within || !b->root || !b->keep || !b->later || !b->remade || !b->reads_old || !b->price || !b->pnode || !b->pvalue)
         return PLIM_E_NOMEM;
     memset(b->pnode, 0xff, n * sizeof *b->pnode);
     memset(b->pvalue, 0xff, b->g->n_values * sizeof *b->pvalue);
@@ -515,6 +533,7 @@ static void free_builder(builder *b)
     plim__free(a, b->later);
     plim__free(a, b->remade);
     plim__free(a, b->reads_old);
+    plim__free(a, b->price);
     plim__free(a, b->pnode);
     plim__free(a, b->pvalue);
 }

@@ -18,6 +18,7 @@ typedef struct plim__frontier {
     bool defer;     /* what takes the place of states is left to later passes */
     uint32_t end;   /* nodes from here on are left to later passes; UINT32_MAX: none is */
     uint64_t spill_above; /* values that later passes need go to a file above this size; UINT64_MAX: never */
+    const double *work;   /* [n_nodes] seconds that each takes: what is spilled or recomputed goes by price; NULL: what is cheap is recomputed */
 } plim__frontier;
 
 /** @param cut    set of labels that get loops with more than one trip

@@ -31,6 +31,7 @@ typedef enum kind {
 typedef struct recipe {
     kind kind;
     uint64_t limit;  /* KEPT: of what is alive; PASSES: of the arena */
+    bool priced;     /* PASSES: what later passes need is spilled or recomputed by price */
     uint64_t resident; /* KEPT: bytes of files that are read once for all trips */
     uint32_t rings;  /* ONE_PASS */
     int io;
@@ -169,6 +170,14 @@ static plim_status make_kept(plim__portfolio *f, const recipe *r, bool *made)
     return status;
 }
 
+static plim_status search_passes(plim__portfolio *f, const recipe *r, bool *made)
+{
+    f->s.f.work = r->priced ? f->s.work : NULL;
+    const plim_status status = plim__search_passes(&f->s, r->limit, made);
+    f->s.f.work = NULL;
+    return status;
+}
+
 static plim_status make(plim__portfolio *f, const recipe *r, bool *made)
 {
     *made = true;
@@ -179,7 +188,7 @@ static plim_status make(plim__portfolio *f, const recipe *r, bool *made)
         f->plan->read_copies = f->plan->write_copies = r->rings;
         plim__plan_io(f->plan, r->io);
         return plim__search_one_pass(&f->s, &r->pass);
-    case PASSES: return plim__search_passes(&f->s, r->limit, made);
+    case PASSES: return search_passes(f, r, made);
     case SMALL_ONE:
     case SMALL: return plim__search_small(&f->s, r->kind == SMALL_ONE, made);
     }
@@ -300,14 +309,14 @@ static uint64_t whole_bytes(const plim_graph *g)
 }
 
 /* From an arena for everything down, each a step smaller than what the last plan needed. */
-static plim_status add_passes(plim__portfolio *f)
+static plim_status add_passes(plim__portfolio *f, bool priced)
 {
     if (!searched_by_pass(f)) return PLIM_OK;
     uint64_t limit = whole_bytes(f->plan->graph);
     const uint64_t before = f->s.measured;
     for (bool fits = true; fits && limit > 0 && f->s.measured - before < MOST_MEASURED;) {
-        recipe r = {.kind = PASSES, .limit = plim__round_down(limit, PLIM__IO_ALIGN)};
-        PLIM_TRY(plim__search_passes(&f->s, r.limit, &fits));
+        recipe r = {.kind = PASSES, .limit = plim__round_down(limit, PLIM__IO_ALIGN), .priced = priced};
+        PLIM_TRY(search_passes(f, &r, &fits));
         if (!fits) break;
         bool good;
         r.least = plim__plan_need(f->plan);
@@ -425,7 +434,7 @@ plim_status plim__portfolio_floor(plim__portfolio *f, uint64_t *need)
         PLIM_TRY(add_kept(f, &f->at->uncut));
         PLIM_TRY(add_one_pass(f));
         PLIM_TRY(add_cut_kept(f));
-        PLIM_TRY(add_passes(f));
+        for (int priced = 0; priced < 2; priced++) PLIM_TRY(add_passes(f, priced));
     }
     if (f->plan->thorough) PLIM_TRY(find_floor(f));
     if (f->plan->thorough) PLIM_TRY(lower_floor(f));
