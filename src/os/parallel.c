@@ -192,6 +192,8 @@ static void *helper_main(void *arg)
 static void drop_helpers(void)
 {
     pool.helpers = 0;
+    pool.stops = false;
+    atomic_store(&pool.unfinished, 0);
     atomic_store(&pool.taken, false);
 }
 
