@@ -13,8 +13,9 @@
  *     IDLE ----- caller offers ------> OFFERED --- helper begins, or caller takes back ---> IDLE
  *     IDLE --- helper falls asleep --> ASLEEP ---- caller offers, and wakes the helper ---> OFFERED
  *
- * A thread that waits spins for SPIN_NS and then sleeps. It does not spin where the team has more threads than the
- * process may use CPUs: it would take the CPU from the thread that it waits for.
+ * A thread that waits spins for SPIN_NS and then sleeps. While it spins it yields its CPU to any thread that wants it:
+ * on a busy machine the thread that it waits for may be on the same CPU. It does not spin at all where the team has
+ * more threads than the process may use CPUs.
  *
  * Thread-safety. There is one pool in the process: threads belong to the process, and several pools would compete
  * for the same CPUs. One call at a time has it. A call that finds it taken, by another thread of the host or by the
@@ -29,6 +30,7 @@
 
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
@@ -128,7 +130,7 @@ static void pause_cpu(void)
 #endif
 }
 
-/* Looks at *word for `ns` nanoseconds. @return whether it became `want` */
+/* Looks at *word for `ns` nanoseconds, or a few times where that is 0. @return whether it became `want` */
 static bool spin_until(atomic_uint *word, uint32_t want, uint64_t ns)
 {
     const uint64_t end = ns ? now_ns() + ns : 0;
@@ -137,7 +139,8 @@ static bool spin_until(atomic_uint *word, uint32_t want, uint64_t ns)
             if (atomic_load_explicit(word, memory_order_acquire) == want) return true;
             pause_cpu();
         }
-    } while (end && now_ns() < end);
+        if (end) sched_yield();
+    } while (now_ns() < end);
     return false;
 }
 
