@@ -21,9 +21,10 @@
  * Conventions
  * - Every function that can fail returns a plim_status and takes an optional last parameter `plim_error *err`.
  * - What `_new` gives, `_free(&p)` takes back and sets to NULL; freeing NULL is allowed.
- * - The library never prints, never aborts, never reads the environment, and has no mutable globals (but for plim_watch, which passes environment
- *   and signals on to the program that it runs).
- * - A handle may be used by one thread at a time; different handles by different threads.
+ * - The library never prints, never aborts, never reads the environment, and has no mutable globals but its compute threads (plim_watch passes
+ *   environment and signals on to the program that it runs).
+ * - A handle may be used by one thread at a time; different handles by different threads. All share the compute threads of the
+ *   process: while one handle uses them, another one computes on the thread that called. A forked child may make handles of its own.
  *
  * What a budget does not cover: memory that the caller allocates itself, and pages of a file system that lives in
  * memory (tmpfs) when an output is put there; the plan names such an output and counts its bytes.

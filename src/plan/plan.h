@@ -214,7 +214,7 @@ struct plim_plan {
     bool thorough; /* search for plans that are never slower in a larger budget; else once */
     const plim__preference *prefer; /* NULL: the fastest. Used while planning only */
     uint32_t threads;
-    uint32_t pool_threads; /* for nodes that use threads themselves: they spin, so no more than there are CPUs */
+    uint32_t pool_threads; /* for nodes that use threads themselves: scratch for each, so no more than there are CPUs */
     plim__pass *pass;  uint32_t n_passes, cap_passes;
     plim__slot *slot;  uint32_t n_slots, cap_slots;
     plim__file *file;  uint32_t n_files, cap_files;
