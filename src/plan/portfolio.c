@@ -173,7 +173,9 @@ static plim_status make_kept(plim__portfolio *f, const recipe *r, bool *made)
 static plim_status search_passes(plim__portfolio *f, const recipe *r, bool *made)
 {
     f->s.f.work = r->priced ? f->s.work : NULL;
+    f->s.most_measured = f->s.measured + MOST_MEASURED;
     const plim_status status = plim__search_passes(&f->s, r->limit, made);
+    f->s.most_measured = UINT64_MAX;
     f->s.f.work = NULL;
     return status;
 }

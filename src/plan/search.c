@@ -160,6 +160,31 @@ static plim_status try_all_tiles(plim__search *s, plim__pass *p, uint32_t loop, 
     return PLIM_OK;
 }
 
+/* The same from the largest tiles down, where only the best of those that fit is wanted: tiles smaller than the largest that fits and the next are passed
+ * over, for smaller tiles take longer. Inside an outer loop whose tile leaves room for the largest tiles of all inner ones, nothing smaller is tried.
+ * @param room  set to whether the largest tiles fit, everything kept */
+static plim_status try_large_tiles(plim__search *s, plim__pass *p, uint32_t loop, const plim__candidate *c, uint64_t carried, double later, plim__candidate *best,
+                                   bool *room)
+{
+    if (loop == p->n_cut) {
+        PLIM_TRY(try_tiles(s, p, c, carried, later, best));
+        *room = s->m.peak <= s->limit;
+        return PLIM_OK;
+    }
+    const int shift = p->n_cut == 1 ? 1 : p->n_cut == 2 ? 2 : 3;
+    int64_t t = 1;
+    while (t <= (INT64_MAX >> (shift + 1)) && t << shift < p->loop[loop].extent) t <<= shift;
+    bool first = true;
+    for (int after = 0; t > 0 && after < 2; t >>= shift, first = false) {
+        bool fits;
+        p->loop[loop].tile = t;
+        PLIM_TRY(try_large_tiles(s, p, loop + 1, c, carried, later, best, &fits));
+        if (first) *room = fits;
+        after += fits;
+    }
+    return PLIM_OK;
+}
+
 /* The least tiles: what this cut needs at least. */
 static plim_status try_least_tiles(plim__search *s, plim__pass *p, const plim__candidate *c, uint64_t carried, double later, plim__candidate *best)
 {
@@ -181,7 +206,11 @@ static plim_status try_nesting(plim__search *s, const plim__candidate *c, uint64
     if (status != PLIM_OK) return status;
     const double later = later_seconds(s, &p);
     s->least = *least;
-    const plim_status tried = s->smallest ? try_least_tiles(s, &p, c, carried, later, best) : try_all_tiles(s, &p, 0, c, carried, later, best);
+    bool room;
+    const bool best_only = s->keeps && !s->note && !s->plan->prefer;
+    const plim_status tried = s->smallest ? try_least_tiles(s, &p, c, carried, later, best)
+                              : best_only ? try_large_tiles(s, &p, 0, c, carried, later, best, &room)
+                                          : try_all_tiles(s, &p, 0, c, carried, later, best);
     *least = s->least;
     plim__pass_free(&s->plan->alloc, &p);
     return tried;
@@ -350,11 +379,12 @@ static double loss_of(const plim__search *s, const plim__candidate *c, double al
 static plim_status choose_pass(plim__search *s, plim__candidate *best)
 {
     uint32_t end[MOST_ENDS], n = 0;
+    if (carried_bytes(s) >= s->limit || s->measured > s->most_measured) return PLIM_OK;
     PLIM_TRY(choose_cut(s, UINT32_MAX, best));
     const double all = work_before(s, UINT32_MAX);
     if (!s->keeps || s->complete || (best->found && best->score <= SLOW * all)) return PLIM_OK;
     PLIM_TRY(find_ends(s, end, &n));
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n && s->measured <= s->most_measured; i++) {
         plim__candidate c = {0};
         label_before(s, end[i]);
         PLIM_TRY(choose_cut(s, end[i], &c));
@@ -609,7 +639,7 @@ static plim_status new_tables(plim__search *s)
 
 plim_status plim__search_new(plim__search *s, plim_plan *plan, plim_error *err)
 {
-    *s = (plim__search){.plan = plan, .keeps = plan->thorough, .f.end = UINT32_MAX, .err = err};
+    *s = (plim__search){.plan = plan, .keeps = plan->thorough, .most_measured = UINT64_MAX, .f.end = UINT32_MAX, .err = err};
     const plim_status status = new_tables(s);
     if (status != PLIM_OK) plim__search_free(s);
     return status;

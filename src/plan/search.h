@@ -37,6 +37,7 @@ struct plim__search {
     bool labelled;  /* the labels are those of the first pass */
     uint64_t least; /* peak seen with the cut that is tried */
     uint64_t measured; /* nodes, in all candidates */
+    uint64_t most_measured; /* pass by pass: the search ends, without a plan, where more have been */
     plim__noter *note;
     void *note_ctx;
     plim_error *err;
