@@ -209,8 +209,8 @@ static plim__exact_answer ask(packer *k, part_state *s, int64_t cap, uint64_t qu
         uint64_t left = limit;
         const uint64_t before = now_ns();
         const plim__exact_answer answer = plim__exact_solve(s->exact, k->trial, k->order, cap, r->backjump, &left, blame);
-        const uint64_t used = limit - left;
-        if (used) k->node_ns = (now_ns() - before) / used + 1;
+        const uint64_t used = left < limit ? limit - left : 1; /* one at least, so that restarts come to an end */
+        if (left < limit) k->node_ns = (now_ns() - before) / used + 1;
         k->nodes -= used;
         quota -= used;
         if (answer == PLIM__EXACT_NONE) s->least = plim__max(s->least, cap + 1);
