@@ -602,7 +602,7 @@ typedef struct plim_buffer {
 
 typedef struct plim_pack_options {
     uint64_t capacity;   /**< stop at the first packing of this height or less; 0: as low as can be */
-    double seconds;      /**< for the exact search; 0: default */
+    double seconds;      /**< ends the search if the bound or the capacity is not reached before; 0: 1 second */
     uint64_t alignment;  /**< 0 or 1: none */
 } plim_pack_options;
 
