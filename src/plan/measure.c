@@ -136,6 +136,7 @@ static uint32_t moving_loops(const plim__pass *p)
 
 static void note_rounding(plim__rounding *r, int64_t extent, uint32_t loops)
 {
+    PLIM_ASSERT(loops < 1u << PLIM__MAX_LOOPS);
     extent = plim__max(extent, 1);
     for (uint32_t l = 0; l < PLIM__MAX_LOOPS; l++)
         if (loops & 1u << l) r->extent[l] = r->extent[l] ? plim__min(r->extent[l], extent) : extent;
@@ -461,6 +462,7 @@ static plim_status place_private(const plim__measure *m, const plim_plan *plan, 
 
 static uint32_t add_slot(plim__measure *m, const plim__slot *proto)
 {
+    PLIM_ASSERT(m->n_slots < m->cap_slots && proto->copies >= 1);
     m->slot[m->n_slots] = *proto;
     return m->n_slots++;
 }
@@ -488,6 +490,7 @@ static void make_slots(plim__measure *m, const plim_plan *plan, plim__pass *p)
         plim__pvalue *v = &p->value[i];
         if (!needs_slot(v)) continue;
         plim__slot s = {.value = v->value, .copies = 1, .stage = PLIM__NONE};
+        PLIM_ASSERT(v->depth <= p->n_cut && (v->role != PLIM__ROLE_READ || v->producer == PLIM__NONE)); /* what is read is not made here */
         if (looping && v->depth == p->n_cut && v->role == PLIM__ROLE_READ) s.copies = plan->read_copies;
         if (plim__write_has_ring(plan, p, v)) s.copies = plan->write_copies;
         v->slot = add_slot(m, &s);
@@ -622,6 +625,7 @@ static void walk_trips(plim__measure *m, const plim_plan *plan, plim__pass *p, p
  * which may be shorter, and all stretches between. */
 static void measure_loop(plim__measure *m, const plim_plan *plan, plim__pass *p, plim__range *loop, uint32_t l, bool exact, turns *t)
 {
+    PLIM_ASSERT(l < p->n_cut && p->loop[l].tile >= 1);
     const int64_t trips = plim__loop_trips(&p->loop[l]), look[] = {0, 1, trips / 2, trips - 2, trips - 1};
     const plim__range before = loop[l];
     uint64_t mark_last = 0;
@@ -706,6 +710,7 @@ static void measure_tiles(plim__measure *m, const plim_plan *plan, plim__pass *p
 
 static void use(plim__measure *m, uint32_t slot, uint32_t t, const plim__step *step)
 {
+    PLIM_ASSERT(slot < m->n_slots && step->depth <= PLIM__MAX_LOOPS);
     plim__slot *s = &m->slot[slot];
     if (t < s->first) s->first = t;
     if (t > s->last) s->last = t;

@@ -32,17 +32,23 @@ static void add_file(plim_graph *g, const char *name, int64_t rows, int64_t cols
 
 static uint32_t pick(uint64_t *seed, uint32_t n) { return (uint32_t)(files_random(seed) % n); }
 
-/* One statement more about y, which stays an array of two dimensions with a row and a column at least. */
-static void add_statement(char *text, size_t size, uint64_t *seed)
+/* One statement more, about the value of the one before, @: an array of two dimensions. */
+static void add_statement(char *text, size_t size, uint32_t number, uint64_t *seed)
 {
     static const char *const forms[] = {
-        "y = box(y, 3); ", "y = box(y[::-1], 5) + y; ", "y = y + x[:1]; ", "y = concat((y, exp(y)), 0); ", "y = concat((y, y[:2] * 2), 1)[:, 1:]; ",
-        "y = roll(y, 3, 0) + y; ", "y = roll(y, (5, 2), (0, 1)); ", "y = y + y[::-1, ::-1]; ", "y = pad(y, 2, 'wrap'); ", "y = pad(y, ((1, 3), (0, 2)), 'reflect'); ",
-        "y = sort(y, 1); ", "y = cumsum(y, 0); ", "y = y - mean(y, 0); ", "y = y / (1 + max(y, 1, keepdims=True)); ", "y = y[::2] * 2; ", "y = y.T; ",
-        "y = y @ y.T; ", "y = reshape(y, (-1, 1)) * 3; ", "y = y.T @ y; ", "y = argmax(y, 0, keepdims=True) + y; ", "y = y[1:] - y[:-1]; ",
+        "box(@, 3)", "box(@[::-1], 5) + @", "@ + @[:1]", "concat((@, exp(@)), 0)", "concat((@, @ * 2), 1)[:, 1:]",
+        "roll(@, 3, 0) + @", "roll(@, (5, 2), (0, 1))", "@ + @[::-1, ::-1]", "pad(@, 2, 'wrap')", "pad(@, ((1, 2), (0, 2)), 'reflect')",
+        "sort(@, 1)", "cumsum(@, 0)", "@ - mean(@, 0)", "@ / (1 + max(@, 1, keepdims=True))", "@[::2] * 2", "@.T",
+        "@ @@ @.T", "reshape(@, (-1, 1)) * 3", "@.T @@ @", "@ * std(@, 0)", "@[1:] - @[:-1]",
     };
-    const size_t n = strlen(text);
-    snprintf(text + n, size - n, "%s", forms[pick(seed, COUNT_OF(forms))]);
+    size_t n = strlen(text);
+    n += (size_t)snprintf(text + n, size - n, "y%u = ", number);
+    for (const char *c = forms[pick(seed, COUNT_OF(forms))]; *c; c++) {
+        if (*c == '@' && c[1] != '@') n += (size_t)snprintf(text + n, size - n, "y%u", number - 1);
+        else n += (size_t)snprintf(text + n, size - n, "%c", *c);
+        c += *c == '@' && c[1] == '@';
+    }
+    snprintf(text + n, size - n, "; ");
 }
 
 /* @return false: the program makes no sense, or nothing fits */
@@ -56,9 +62,10 @@ static bool set_up(fixture *f, uint64_t seed)
     faulty_init(&f->os);
     assert_int_equal(plim__graph_new(&f->g, (plim__alloc){0}, &err), PLIM_OK);
     add_file(f->g, "x", 7 + pick(&seed, 90), 3 + pick(&seed, 60), &in.value);
-    snprintf(f->text, sizeof f->text, "y = x * 2; ");
-    for (uint32_t k = 1 + pick(&seed, 4); k > 0; k--) add_statement(f->text, sizeof f->text, &seed);
-    snprintf(f->text + strlen(f->text), sizeof f->text - strlen(f->text), "%s", pick(&seed, 2) ? "y + 1" : "sum(y, 0)");
+    snprintf(f->text, sizeof f->text, "y0 = x * 2; ");
+    const uint32_t statements = 1 + pick(&seed, 4);
+    for (uint32_t k = 1; k <= statements; k++) add_statement(f->text, sizeof f->text, k, &seed);
+    snprintf(f->text + strlen(f->text), sizeof f->text - strlen(f->text), pick(&seed, 2) ? "y%u + 1" : "sum(y%u, 0)", statements);
     plim_status status = plim__expr_build(f->g, f->text, &in, 1, res, 16, &n, &err);
     if (status == PLIM_OK) status = plim__graph_output(f->g, res[n - 1].value, "out", "out.npy", &err);
     plim_settings set = plim_settings_default();
