@@ -1,31 +1,36 @@
-/* The verifier's part that looks at every tile of a pass and every block of a stage, however many there are: does each box fit its memory (I12)?
+/* The verifier's part that looks at every tile of a pass and every block of a stage, however many there are: does each
+ * box fit its memory (I12)?
  *
- * Tiles are taken in sets: a range of trips of every cut loop, and of blocks inside a stage. An end of a range of indices is bounded over a set by an
- * affine form: the sum of slope * trip over the loops, and something between `least` and `most`. The walk through the nodes is that of
- * plim__pass_regions, written a second time with forms for numbers, so that neither can hide a mistake of the other:
+ * Tiles are taken in sets: a range of trips of every cut loop, and of blocks inside a stage. An end of a range of
+ * indices is bounded over a set by an affine form: the sum of slope * trip over the loops, and something between
+ * `least` and `most`. The walk through the nodes is that of plim__pass_regions, written a second time with forms for
+ * numbers, so that neither can hide a mistake of the other:
  *
  *     affine index maps    exact
  *     divisions            the form loses less than one step; exact where the end does not move
  *     clamps, hulls        exact where one side wins in all of the set; else as wide as the sides differ
  *
- * The length of a range is at most the largest difference of its ends' forms, which lies in a corner of the set. So one walk shows for a whole set that
- * everything fits, for between the turning points where boxes touch an end of their array all forms are exact. Where it does not show that, the set is
- * cut in two at the turning point that costs most, and both are looked at. A set of one tile, and of one block, is exact: there a box that does not fit is an
- * error. Ends are bounded from outside everywhere, so no box is missed (branch and bound; Moore, Interval Analysis, 1966; forms: Comba and Stolfi 1993).
+ * The length of a range is at most the largest difference of its ends' forms, which lies in a corner of the set. So one
+ * walk shows for a whole set that everything fits, for between the turning points where boxes touch an end of their
+ * array all forms are exact. Where it does not show that, the set is cut in two at the turning point that costs most,
+ * and both are looked at. A set of one tile, and of one block, is exact: there a box that does not fit is an error.
+ * Ends are bounded from outside everywhere, so no box is missed (branch and bound; Moore, Interval Analysis, 1966;
+ * forms: Comba and Stolfi 1993).
  *
- * After WORK nodes what is left is looked at in the corners of its sets only. Reads the plan; allocates the forms of one tile and of the largest stage; any thread. */
-#include "plan/check.h"
+ * After WORK nodes what is left is looked at in the corners of its sets only. Reads the plan; allocates the forms of
+ * one tile and of the largest stage; any thread. */
 #include "core/dtype.h"
 #include "core/size.h"
+#include "plan/check.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#define TILE_DIMS 3            /* cut loops of a pass */
-#define DIMS (TILE_DIMS + 1)   /* and the blocks of a stage */
-#define BLOCK TILE_DIMS        /* their dimension */
-#define ROUNDING 1e-3          /* lengths are integers: doubles are exact enough up to 2^40 */
+#define TILE_DIMS 3               /* cut loops of a pass */
+#define DIMS      (TILE_DIMS + 1) /* and the blocks of a stage */
+#define BLOCK     TILE_DIMS       /* their dimension */
+#define ROUNDING  1e-3            /* lengths are integers: doubles are exact enough up to 2^40 */
 #if PLIM_DEBUG >= 2
 #define WORK 4000000u
 #else
@@ -52,23 +57,26 @@ typedef struct bounder {
     const plim_plan *plan;
     const plim_graph *g;
     const plim__pass *p;
-    int64_t first[DIMS], last[DIMS];   /* the set: trips, both inclusive */
-    const plim__range *axis_of_one;    /* a pass of one tile: its axis ranges; else NULL */
-    span *axis, *dim;                  /* of the tile: by axis0; by dim0 of the value. NULL for a pass of one tile */
+    int64_t first[DIMS], last[DIMS]; /* the set: trips, both inclusive */
+    const plim__range *axis_of_one;  /* a pass of one tile: its axis ranges; else NULL */
+    span *axis, *dim;                /* of the tile: by axis0; by dim0 of the value. NULL for a pass of one tile */
     uint32_t *dim0;
-    bool *wanted;                      /* per value: somebody reads it */
-    span *block_dim;                   /* of the stage's block: see local_dim */
+    bool *wanted;    /* per value: somebody reads it */
+    span *block_dim; /* of the stage's block: see local_dim */
     bool *block_wanted;
-    double widest;                     /* of the turning points in this set: what it costs, and where it is */
+    double widest; /* of the turning points in this set: what it costs, and where it is */
     uint32_t turn_dim;
     int64_t turn;
-    uint64_t work;                     /* nodes that were walked through */
-    char why[160];                     /* what does not fit */
+    uint64_t work; /* nodes that were walked through */
+    char why[160]; /* what does not fit */
 } bounder;
 
 /* ------------------------------------------------------------------------------------------------------ forms */
 
-static end constant(double x) { return (end){.least = x, .most = x}; }
+static end constant(double x)
+{
+    return (end){.least = x, .most = x};
+}
 
 static bool is_constant(const end *x)
 {
@@ -110,7 +118,8 @@ static double smallest(const bounder *k, const end *x)
     return sum;
 }
 
-/* Somewhere in the set x passes 0, and not knowing where costs `width`: remembers where to cut, along the dimension that moves x most. */
+/* Somewhere in the set x passes 0, and not knowing where costs `width`: remembers where to cut, along the dimension
+ * that moves x most. */
 static void note_turn(bounder *k, const end *x, double width)
 {
     double farthest = 0, at = (x->least + x->most) / 2;
@@ -128,7 +137,9 @@ static void note_turn(bounder *k, const end *x, double width)
     const double middle = (double)(k->first[by] + k->last[by]) / 2, zero = floor(middle - at / x->slope[by]);
     k->widest = width;
     k->turn_dim = by;
-    k->turn = zero < (double)k->first[by] ? k->first[by] : zero >= (double)k->last[by] ? k->last[by] - 1 : (int64_t)zero;
+    k->turn = zero < (double)k->first[by]   ? k->first[by]
+              : zero >= (double)k->last[by] ? k->last[by] - 1
+                                            : (int64_t)zero;
 }
 
 /* The larger of two ends. */
@@ -203,7 +214,10 @@ static void join(bounder *k, span *to, const span *more)
     to->hi = max_end(k, &to->hi, &more->hi);
 }
 
-static span whole(int64_t extent) { return (span){constant(0), constant((double)extent)}; }
+static span whole(int64_t extent)
+{
+    return (span){constant(0), constant((double)extent)};
+}
 
 /* No range of the set is longer. */
 static int64_t longest(const bounder *k, const span *x, int64_t extent)
@@ -221,8 +235,10 @@ static span loop_span(bounder *k, uint32_t l)
     const plim__loop *x = &k->p->loop[l];
     if (l >= k->p->n_cut) return whole(x->extent);
     end lo = {.moved_by = (uint8_t)(1u << l)};
-    if (k->first[l] == k->last[l]) lo.least = lo.most = (double)(k->first[l] * x->tile);
-    else lo.slope[l] = (double)x->tile;
+    if (k->first[l] == k->last[l])
+        lo.least = lo.most = (double)(k->first[l] * x->tile);
+    else
+        lo.slope[l] = (double)x->tile;
     end hi = lo, extent = constant((double)x->extent);
     hi.least += (double)x->tile;
     hi.most += (double)x->tile;
@@ -279,7 +295,8 @@ static bool part_or_next(bounder *k, const plim__pnode *n, const span *axis, spa
     return true;
 }
 
-/* Ranges that readers of the outputs ask for; reduced axes are done whole, scanned ones from their beginning. @return false: nobody asks
+/* Ranges that readers of the outputs ask for; reduced axes are done whole, scanned ones from their beginning. @return
+ * false: nobody asks
  * @param dim  per output, where the ranges of its dimensions are */
 static bool asked_span(bounder *k, const plim__pnode *n, span *const *dim, const bool *wanted, span *axis)
 {
@@ -293,14 +310,18 @@ static bool asked_span(bounder *k, const plim__pnode *n, span *const *dim, const
         for (uint32_t d = 0; d < rank; d++) {
             const int a = n->axes.out[j][d];
             if (a < 0 || n->axes.axis[a].kind == PLIM__WHOLE) continue;
-            if (seen[a]) join(k, &axis[a], &dim[j][d]);
-            else axis[a] = dim[j][d];
+            if (seen[a])
+                join(k, &axis[a], &dim[j][d]);
+            else
+                axis[a] = dim[j][d];
             seen[a] = true;
         }
     }
     for (uint32_t a = 0; a < n->axes.n; a++)
-        if (!asked) axis[a] = whole(0);
-        else if (n->axes.axis[a].kind == PLIM__SCAN) axis[a].lo = constant(0);
+        if (!asked)
+            axis[a] = whole(0);
+        else if (n->axes.axis[a].kind == PLIM__SCAN)
+            axis[a].lo = constant(0);
     return asked;
 }
 
@@ -323,8 +344,10 @@ static void ask_for(bounder *k, uint32_t v, const plim__node *node, uint32_t in,
     for (uint32_t d = 0; d < s->rank; d++) {
         const span need = index_span(k, &index[d], part, s->dim[d]);
         span *have = &k->dim[k->dim0[v] + d];
-        if (k->wanted[v]) join(k, have, &need);
-        else *have = need;
+        if (k->wanted[v])
+            join(k, have, &need);
+        else
+            *have = need;
     }
     k->wanted[v] = true;
 }
@@ -368,8 +391,8 @@ static void walk_tile(bounder *k)
 static bool fits(bounder *k, const char *what, const char *name, uint64_t bytes, uint64_t planned)
 {
     if (bytes <= planned) return true;
-    snprintf(k->why, sizeof k->why, "I12: %s of '%.48s' has %llu bytes, planned were %llu", what, name, (unsigned long long)bytes,
-             (unsigned long long)planned);
+    snprintf(k->why, sizeof k->why, "I12: %s of '%.48s' has %llu bytes, planned were %llu", what, name,
+             (unsigned long long)bytes, (unsigned long long)planned);
     return false;
 }
 
@@ -390,7 +413,10 @@ static void sum_axes(bounder *k, const plim__pnode *n, span *axis)
     for (uint32_t a = 0; a < n->axes.n; a++) axis[a] = axis_span(k, n, a, n->acc_depth);
 }
 
-static uint64_t dense_bytes(const plim__value *v, const plim__region *box) { return plim__region_count(box) * plim_dtype_bytes(v->dtype); }
+static uint64_t dense_bytes(const plim__value *v, const plim__region *box)
+{
+    return plim__region_count(box) * plim_dtype_bytes(v->dtype);
+}
 
 static bool value_fits(bounder *k, uint32_t i)
 {
@@ -403,7 +429,8 @@ static bool value_fits(bounder *k, uint32_t i)
         sum_axes(k, &k->p->node[v->producer], axis);
         box = largest_box(k, &k->p->node[v->producer], value->out, axis);
     } else if (v->role != PLIM__ROLE_WHOLE) {
-        for (uint32_t d = 0; d < box.rank; d++) box.dim[d].hi = longest(k, &k->dim[k->dim0[i] + d], value->shape.dim[d]);
+        for (uint32_t d = 0; d < box.rank; d++)
+            box.dim[d].hi = longest(k, &k->dim[k->dim0[i] + d], value->shape.dim[d]);
     }
     const uint32_t file = v->foreign ? k->plan->home[v->value].file : v->file;
     uint64_t bytes = dense_bytes(value, &box);
@@ -421,22 +448,32 @@ static bool copies_fit(bounder *k, const plim__pnode *n)
     const plim__node *node = &k->g->node[n->node];
     span axis[PLIM__MAX_AXES];
     if (n->copies_slot == PLIM__NONE) return true;
-    if (n->accumulates) sum_axes(k, n, axis);
-    else memcpy(axis, &k->axis[n->axis0], n->axes.n * sizeof *axis);
+    if (n->accumulates)
+        sum_axes(k, n, axis);
+    else
+        memcpy(axis, &k->axis[n->axis0], n->axes.n * sizeof *axis);
     for (uint32_t j = 0; j < node->n_out; j++) {
         const plim__region box = largest_box(k, n, j, axis);
         const uint64_t to = j + 1 < node->n_out ? n->copy_offset[j + 1] : k->plan->slot[n->copies_slot].bytes;
         const uint64_t room = to > n->copy_offset[j] ? to - n->copy_offset[j] : 0;
-        if (!fits(k, "a thread's copy", plim__out(k->g, node, j)->name, dense_bytes(plim__out(k->g, node, j), &box), room)) return false;
+        if (!fits(k, "a thread's copy", plim__out(k->g, node, j)->name, dense_bytes(plim__out(k->g, node, j), &box),
+                  room))
+            return false;
     }
     return true;
 }
 
 /* ------------------------------------------------------------------------------------------------------ blocks */
 
-static uint32_t local_out(const plim__stage *s, uint32_t node, uint32_t j) { return (node - s->first) * PLIM__MAX_OUT + j; }
+static uint32_t local_out(const plim__stage *s, uint32_t node, uint32_t j)
+{
+    return (node - s->first) * PLIM__MAX_OUT + j;
+}
 
-static span *local_dim(const bounder *k, const plim__stage *s, uint32_t node, uint32_t j) { return &k->block_dim[(uint64_t)local_out(s, node, j) * PLIM_MAX_RANK]; }
+static span *local_dim(const bounder *k, const plim__stage *s, uint32_t node, uint32_t j)
+{
+    return &k->block_dim[(uint64_t)local_out(s, node, j) * PLIM_MAX_RANK];
+}
 
 static span tile_axis(const bounder *k, const plim__pnode *n, uint32_t a)
 {
@@ -476,18 +513,22 @@ static void count_blocks(const bounder *k, const plim__stage *s, int64_t *fewest
     *most = plim__max(*most, 1);
 }
 
-/* Where block `b + next` of a range of that length begins, counted from where the range does: floor(length * block / blocks). */
-static end block_place(const bounder *k, int64_t shortest_len, int64_t longest_len, int64_t fewest, int64_t most, int64_t next)
+/* Where block `b + next` of a range of that length begins, counted from where the range does: floor(length * block /
+ * blocks). */
+static end block_place(const bounder *k, int64_t shortest_len, int64_t longest_len, int64_t fewest, int64_t most,
+                       int64_t next)
 {
     end x = {.moved_by = 1u << BLOCK};
-    const double block = (double)(k->last[BLOCK] + next), least = (double)shortest_len / (double)most, rest = (double)longest_len / (double)fewest - least;
+    const double block = (double)(k->last[BLOCK] + next), least = (double)shortest_len / (double)most,
+                 rest = (double)longest_len / (double)fewest - least;
     if (k->first[BLOCK] == k->last[BLOCK]) {
         x.least = floor_ratio(block, shortest_len, 0, most);
         x.most = floor_ratio(block, longest_len, 0, fewest);
         return x;
     }
     x.slope[BLOCK] = least;
-    x.least = least * (double)next - (fewest == most && shortest_len == longest_len && shortest_len % most == 0 ? 0 : 1);
+    x.least =
+        least * (double)next - (fewest == most && shortest_len == longest_len && shortest_len % most == 0 ? 0 : 1);
     x.most = least * (double)next + rest * block;
     return x;
 }
@@ -499,7 +540,8 @@ static end plus(end a, const end *b)
 }
 
 /* The block's part of a node whose outputs leave the stage. @return false: it has no iterations */
-static bool leaving_part(const bounder *k, const plim__stage *s, const plim__pnode *n, int64_t fewest, int64_t most, span *axis)
+static bool leaving_part(const bounder *k, const plim__stage *s, const plim__pnode *n, int64_t fewest, int64_t most,
+                         span *axis)
 {
     bool cut = false, some = true;
     for (uint32_t a = 0; a < n->axes.n; a++) {
@@ -509,7 +551,8 @@ static bool leaving_part(const bounder *k, const plim__stage *s, const plim__pno
         if (cut || s->split < 0 || n->bind[a] != s->split) continue;
         cut = true; /* along one axis at the most: I6 */
         const int64_t short_len = shortest(k, &axis[a]), long_len = longest(k, &axis[a], n->axes.axis[a].extent);
-        const end begins = block_place(k, short_len, long_len, fewest, most, 0), ends = block_place(k, short_len, long_len, fewest, most, 1);
+        const end begins = block_place(k, short_len, long_len, fewest, most, 0),
+                  ends = block_place(k, short_len, long_len, fewest, most, 1);
         axis[a].hi = plus(axis[a].lo, &ends);
         axis[a].lo = plus(axis[a].lo, &begins);
     }
@@ -529,8 +572,10 @@ static void ask_in_stage(bounder *k, const plim__stage *s, const plim__pnode *n,
         for (uint32_t d = 0; d < v->shape.rank; d++) {
             const span need = index_span(k, &index[d], part, v->shape.dim[d]);
             span *have = &local_dim(k, s, by, v->out)[d];
-            if (*wanted) join(k, have, &need);
-            else *have = need;
+            if (*wanted)
+                join(k, have, &need);
+            else
+                *have = need;
         }
         *wanted = true;
     }
@@ -547,7 +592,9 @@ static bool part_fits(bounder *k, const plim__stage *s, const plim__pnode *n, co
         const plim__pvalue *v = &k->p->value[n->out[j]];
         if (v->role != PLIM__ROLE_PRIVATE) continue;
         const plim__region box = largest_box(k, n, j, axis);
-        if (!fits(k, "a block", k->g->value[v->value].name, dense_bytes(&k->g->value[v->value], &box), v->private_bytes)) return false;
+        if (!fits(k, "a block", k->g->value[v->value].name, dense_bytes(&k->g->value[v->value], &box),
+                  v->private_bytes))
+            return false;
     }
     for (uint32_t a = 0; a < n->axes.n; a++) {
         len[a] = longest(k, &axis[a], n->axes.axis[a].extent);
@@ -583,7 +630,8 @@ static bool blocks_fit(bounder *k, const plim__stage *s, int64_t first, int64_t 
     k->widest = 0;
     if (walk_blocks(k, s, fewest, most)) return true;
     if (first == last) return false;
-    if (k->work > WORK) return blocks_fit(k, s, first, first, fewest, most) && blocks_fit(k, s, last, last, fewest, most);
+    if (k->work > WORK)
+        return blocks_fit(k, s, first, first, fewest, most) && blocks_fit(k, s, last, last, fewest, most);
     const int64_t cut = k->widest > 0 && k->turn_dim == BLOCK ? k->turn : first + (last - first) / 2;
     return blocks_fit(k, s, first, cut, fewest, most) && blocks_fit(k, s, cut + 1, last, fewest, most);
 }
@@ -634,8 +682,8 @@ static plim_status check_part(bounder *k, uint32_t d, int64_t first, int64_t las
     return status;
 }
 
-/* A set that was not shown to fit in one: both parts of it. Cuts at turning points may take few tiles away: there are not more than FINE of them, one
- * inside the other; then halves. */
+/* A set that was not shown to fit in one: both parts of it. Cuts at turning points may take few tiles away: there are
+ * not more than FINE of them, one inside the other; then halves. */
 static plim_status check_set(bounder *k, uint32_t depth, plim_error *err)
 {
     enum { FINE = 40 };
@@ -655,20 +703,24 @@ static plim_status check_set(bounder *k, uint32_t depth, plim_error *err)
     return check_part(k, by, all ? cut + 1 : last, last, depth + 1, err);
 }
 
-/* I15: what a step reads or makes moves only with the loops that the step is inside of. The forms are those of all tiles. */
+/* I15: what a step reads or makes moves only with the loops that the step is inside of. The forms are those of all
+ * tiles. */
 static plim_status check_movers(const bounder *k, plim_error *err)
 {
     const plim__pass *p = k->p;
     for (uint32_t i = 0; i < p->n_values; i++) {
         uint32_t moved = 0;
-        for (uint32_t d = 0; d < k->g->value[p->value[i].value].shape.rank; d++) moved |= k->dim[k->dim0[i] + d].lo.moved_by | k->dim[k->dim0[i] + d].hi.moved_by;
+        for (uint32_t d = 0; d < k->g->value[p->value[i].value].shape.rank; d++)
+            moved |= k->dim[k->dim0[i] + d].lo.moved_by | k->dim[k->dim0[i] + d].hi.moved_by;
         PLIM_FAIL_IF(p->value[i].role == PLIM__ROLE_READ && moved >> p->value[i].depth, err, PLIM_E_PLAN,
                      "I15: '%s' is read outside of a loop that moves it", k->g->value[p->value[i].value].name);
     }
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         uint32_t moved = 0;
-        for (uint32_t a = 0; a < p->node[i].axes.n; a++) moved |= k->axis[p->node[i].axis0 + a].lo.moved_by | k->axis[p->node[i].axis0 + a].hi.moved_by;
-        PLIM_FAIL_IF(moved >> p->node[i].depth, err, PLIM_E_PLAN, "I15: node %u runs outside of a loop that moves it", p->node[i].node);
+        for (uint32_t a = 0; a < p->node[i].axes.n; a++)
+            moved |= k->axis[p->node[i].axis0 + a].lo.moved_by | k->axis[p->node[i].axis0 + a].hi.moved_by;
+        PLIM_FAIL_IF(moved >> p->node[i].depth, err, PLIM_E_PLAN, "I15: node %u runs outside of a loop that moves it",
+                     p->node[i].node);
     }
     return PLIM_OK;
 }
@@ -711,7 +763,8 @@ static plim_status new_forms(bounder *k, plim_error *err)
 plim_status plim__check_all_tiles(const plim_plan *plan, const plim__pass *p, const plim__range *axis, plim_error *err)
 {
     const plim__alloc *a = &plan->alloc;
-    PLIM_FAIL_IF(p->n_cut > TILE_DIMS, err, PLIM_E_PLAN, "I6: %u loops are cut, at most %d can be", p->n_cut, TILE_DIMS);
+    PLIM_FAIL_IF(p->n_cut > TILE_DIMS, err, PLIM_E_PLAN, "I6: %u loops are cut, at most %d can be", p->n_cut,
+                 TILE_DIMS);
     bounder k = {.plan = plan, .g = plan->graph, .p = p, .axis_of_one = axis};
     plim_status status = new_forms(&k, err);
     if (status == PLIM_OK) status = check_sets(&k, err);

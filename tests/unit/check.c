@@ -1,6 +1,7 @@
-/* The verifier is proven by corruption. A table has a row for every invariant of docs/invariants.md: ways to break it, each of which is tried on plans of three
- * kinds (cut into tiles; uncut, with values made again and spilled; a step that carries state) and has to be noticed with that invariant's number. Then single
- * cases that were met, and plans that must pass. Nothing is run: planning reads no data. */
+/* The verifier is proven by corruption. A table has a row for every invariant of docs/invariants.md: ways to break it,
+ * each of which is tried on plans of three kinds (cut into tiles; uncut, with values made again and spilled; a step
+ * that carries state) and has to be noticed with that invariant's number. Then single cases that were met, and plans
+ * that must pass. Nothing is run: planning reads no data. */
 #include "unit.h"
 
 #include "expr/expr.h"
@@ -21,7 +22,8 @@ typedef struct fixture {
 static void add_file(plim_graph *g, const char *name, int64_t rows, int64_t cols, uint32_t *v)
 {
     char path[] = "nowhere.npy";
-    plim__source s = {.path = path, .offset = 128, .stride = {cols, 1}, .file_bytes = 128 + (uint64_t)(rows * cols * 4)};
+    plim__source s = {
+        .path = path, .offset = 128, .stride = {cols, 1}, .file_bytes = 128 + (uint64_t)(rows * cols * 4)};
     const plim_shape shape = {2, {rows, cols}};
     assert_int_equal(plim__graph_file(g, name, PLIM_F32, &shape, &s, v, NULL), PLIM_OK);
 }
@@ -45,7 +47,10 @@ static void set_up_by(fixture *f, const char *text, uint64_t memory, const plim_
     if (status != PLIM_OK) fail_msg("%s", err.message);
 }
 
-static void set_up(fixture *f, const char *text, uint64_t memory) { set_up_by(f, text, memory, NULL); }
+static void set_up(fixture *f, const char *text, uint64_t memory)
+{
+    set_up_by(f, text, memory, NULL);
+}
 
 static void tear_down(fixture *f)
 {
@@ -59,11 +64,11 @@ static const char *verdict(const fixture *f, plim_error *err)
     return plim__plan_check(f->plan, err) == PLIM_OK ? "" : err->message;
 }
 
-#define EXPECT(f, id)                                                        \
-    do {                                                                     \
-        plim_error err_;                                                     \
-        const char *said_ = verdict((f), &err_);                             \
-        if (strncmp(said_, id, strlen(id)) != 0) fail_msg("expected %s, the check said '%s'", id, said_); \
+#define EXPECT(f, id)                                                                                                  \
+    do {                                                                                                               \
+        plim_error err_;                                                                                               \
+        const char *said_ = verdict((f), &err_);                                                                       \
+        if (strncmp(said_, id, strlen(id)) != 0) fail_msg("expected %s, the check said '%s'", id, said_);              \
     } while (0)
 
 static uint32_t failures;
@@ -73,7 +78,8 @@ static const char two_passes[] = "(x - mean(x,0)) / std(x,0)";
 static void good_plans_pass(void **state)
 {
     (void)state;
-    static const char *const texts[] = {two_passes, "mean(x)", "x.T", "box(x,3)", "cumsum(x,0)", "x.T @ x", "sort(x,1)", "median(x,0)"};
+    static const char *const texts[] = {two_passes,    "mean(x)", "x.T",       "box(x,3)",
+                                        "cumsum(x,0)", "x.T @ x", "sort(x,1)", "median(x,0)"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         fixture f;
         set_up(&f, texts[i], 64u << 20);
@@ -199,8 +205,10 @@ static void private_values_overlap(void **state)
     plim__pvalue *y = NULL, *z = NULL;
     for (uint32_t i = 0; i < p->n_values; i++) {
         if (p->value[i].role != PLIM__ROLE_PRIVATE) continue;
-        if (!y) y = &p->value[i];
-        else if (!z) z = &p->value[i];
+        if (!y)
+            y = &p->value[i];
+        else if (!z)
+            z = &p->value[i];
     }
     assert_non_null(z);
     EXPECT(&f, "");
@@ -213,7 +221,8 @@ static void private_values_overlap(void **state)
     tear_down(&f);
 }
 
-/* An output of a node leaves the stage, so its blocks are fixed; a reader of another output in the same stage wants other blocks. */
+/* An output of a node leaves the stage, so its blocks are fixed; a reader of another output in the same stage wants
+ * other blocks. */
 static void another_block_is_read(void **state)
 {
     (void)state;
@@ -224,7 +233,9 @@ static void another_block_is_read(void **state)
     uint32_t found = 0;
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         plim__pvalue *unread = &p->value[p->node[i].out[1]];
-        if (f.g->node[p->node[i].node].n_out < 2 || p->stage[p->node[i].stage].blocks < 2 || unread->role != PLIM__ROLE_PRIVATE) continue;
+        if (f.g->node[p->node[i].node].n_out < 2 || p->stage[p->node[i].stage].blocks < 2 ||
+            unread->role != PLIM__ROLE_PRIVATE)
+            continue;
         const plim__pvalue good = *unread;
         unread->role = PLIM__ROLE_TILE;
         unread->slot = p->value[p->node[p->n_nodes - 1].out[0]].slot; /* one that is alive, and large enough */
@@ -239,12 +250,14 @@ static void another_block_is_read(void **state)
     tear_down(&f);
 }
 
-/* ----------------------------------------------------------------------------------------- states and spilled values */
+/* ----------------------------------------------------------------------------------------- states and spilled values
+ */
 
 /* Two states of one program: w, which everything reads, and v. Planned thoroughly, as trainings are. */
 static void set_up_states(fixture *f, uint64_t memory, bool hold)
 {
-    static const char text[] = "y = sort(x + w, 1); m = mean(y, 0, keepdims=True); w1 = w - mean((y - m) * x, 0, keepdims=True); v1 = v + m";
+    static const char text[] =
+        "y = sort(x + w, 1); m = mean(y, 0, keepdims=True); w1 = w - mean((y - m) * x, 0, keepdims=True); v1 = v + m";
     plim_error err = {0};
     faulty_init(&f->os);
     assert_int_equal(plim__graph_new(&f->g, (plim__alloc){0}, &err), PLIM_OK);
@@ -252,14 +265,17 @@ static void set_up_states(fixture *f, uint64_t memory, bool hold)
     add_file(f->g, "x", 30000, 512, &in[0].value);
     add_file(f->g, "w", 1, 512, &in[1].value);
     add_file(f->g, "v", 1, 512, &in[2].value);
-    for (int i = 1; i < 3; i++) f->g->source[f->g->value[in[i].value].source].stay = hold ? PLIM__STAY_MAY : PLIM__STAY_FILE;
+    for (int i = 1; i < 3; i++)
+        f->g->source[f->g->value[in[i].value].source].stay = hold ? PLIM__STAY_MAY : PLIM__STAY_FILE;
     plim__expr_result res[8];
     uint32_t n = 0;
     if (plim__expr_build(f->g, text, in, 3, res, 8, &n, &err)) fail_msg("%s", err.message);
     for (uint32_t i = 0; i < n; i++)
         if (strcmp(res[i].name, "w1") == 0 || strcmp(res[i].name, "v1") == 0)
-            assert_int_equal(plim__graph_state(f->g, in[res[i].name[0] == 'w' ? 1 : 2].value, res[i].value, &err), PLIM_OK);
-        else if (strcmp(res[i].name, "m") == 0) assert_int_equal(plim__graph_output(f->g, res[i].value, "m", "m.npy", &err), PLIM_OK);
+            assert_int_equal(plim__graph_state(f->g, in[res[i].name[0] == 'w' ? 1 : 2].value, res[i].value, &err),
+                             PLIM_OK);
+        else if (strcmp(res[i].name, "m") == 0)
+            assert_int_equal(plim__graph_output(f->g, res[i].value, "m", "m.npy", &err), PLIM_OK);
     plim_settings set = plim_settings_default();
     set.memory = memory;
     set.threads = 2;
@@ -268,7 +284,8 @@ static void set_up_states(fixture *f, uint64_t memory, bool hold)
     EXPECT(f, "");
 }
 
-/* Budgets from the floor up, so that plans with one pass, with several, cut and uncut, and with spilled values are met. */
+/* Budgets from the floor up, so that plans with one pass, with several, cut and uncut, and with spilled values are met.
+ */
 static void corrupt_states(bool (*corrupt)(fixture *f, const char **expected), uint32_t at_least)
 {
     uint32_t met = 0;
@@ -409,26 +426,40 @@ static void drop(snapshot *s)
 typedef bool way_to_break(fixture *f, uint32_t way);
 
 /* Counts candidates down: true for the one that is meant. */
-static bool is_meant(uint32_t *way) { return (*way)-- == 0; }
+static bool is_meant(uint32_t *way)
+{
+    return (*way)-- == 0;
+}
 
 static bool slot_is_misplaced(fixture *f, uint32_t way)
 {
     if (f->plan->n_slots == 0) return false;
     plim__slot *s = &f->plan->slot[way % f->plan->n_slots];
     switch (way) {
-    case 0: s->offset = f->plan->arena_bytes + 4096; return true;
-    case 1: s->offset += 8; return true;
-    case 2: s->bytes = UINT64_MAX / 2; return true;
-    case 3: s->last = f->plan->n_steps; return true;
-    default: return false;
+    case 0:
+        s->offset = f->plan->arena_bytes + 4096;
+        return true;
+    case 1:
+        s->offset += 8;
+        return true;
+    case 2:
+        s->bytes = UINT64_MAX / 2;
+        return true;
+    case 3:
+        s->last = f->plan->n_steps;
+        return true;
+    default:
+        return false;
     }
 }
 
 static bool slot_reaches_the_buffers(fixture *f, uint32_t way)
 {
     if (f->plan->io_bytes == 0 || way > 1) return false;
-    if (way == 0) f->plan->slot[0].offset = 0;
-    else f->plan->slot[0].copies = 0;
+    if (way == 0)
+        f->plan->slot[0].offset = 0;
+    else
+        f->plan->slot[0].copies = 0;
     return true;
 }
 
@@ -485,8 +516,10 @@ static bool carried_slot_dies(fixture *f, uint32_t way)
             if (p->value[v].role == PLIM__ROLE_CONST || p->value[v].role == PLIM__ROLE_PRIVATE) continue;
             plim__slot *s = &f->plan->slot[p->value[v].slot];
             if ((p->value[v].role != PLIM__ROLE_WHOLE && s->copies == 1) || p->n_steps < 2 || !is_meant(&way)) continue;
-            if (s->first < p->time0 + p->n_steps - 1) s->last = p->time0 + p->n_steps - 2;
-            else s->first++;
+            if (s->first < p->time0 + p->n_steps - 1)
+                s->last = p->time0 + p->n_steps - 2;
+            else
+                s->first++;
             return true;
         }
     }
@@ -498,7 +531,8 @@ static bool ring_is_too_short(fixture *f, uint32_t way)
 {
     for (uint32_t i = 0; i < f->plan->n_passes && way == 0; i++)
         for (uint32_t v = 0; v < f->plan->pass[i].n_values; v++)
-            if (f->plan->pass[i].value[v].role == PLIM__ROLE_READ && f->plan->slot[f->plan->pass[i].value[v].slot].copies > 1) {
+            if (f->plan->pass[i].value[v].role == PLIM__ROLE_READ &&
+                f->plan->slot[f->plan->pass[i].value[v].slot].copies > 1) {
                 f->plan->read_copies = f->plan->slot[f->plan->pass[i].value[v].slot].copies + 1;
                 return true;
             }
@@ -512,7 +546,9 @@ static bool write_is_not_waited_for(fixture *f, uint32_t way)
         plim__pass *p = &f->plan->pass[q];
         for (uint32_t t = 0, other = PLIM__NONE; t < p->n_steps; t++) {
             plim__step *s = &p->step[t];
-            if (s->kind == PLIM__STEP_WRITE && !p->value[s->index].stored && f->plan->slot[p->value[s->index].slot].last >= p->time0 + p->n_steps - 1) other = s->index;
+            if (s->kind == PLIM__STEP_WRITE && !p->value[s->index].stored &&
+                f->plan->slot[p->value[s->index].slot].last >= p->time0 + p->n_steps - 1)
+                other = s->index;
             if (s->kind != PLIM__STEP_WAIT || other == PLIM__NONE || other == s->index) continue;
             if (f->plan->slot[p->value[s->index].slot].last >= p->time0 + p->n_steps - 1 || !is_meant(&way)) continue;
             s->index = other;
@@ -554,7 +590,9 @@ static bool stage_runs_early(fixture *f, uint32_t way)
         plim__pass *p = &f->plan->pass[q];
         for (uint32_t t = 0; t + 1 < p->n_steps; t++) {
             plim__step *a = &p->step[t], *b = &p->step[t + 1];
-            if (a->kind != PLIM__STEP_READ || !reads_value(f, p, b, a->index) || a->depth != b->depth || a->post != b->post || !is_meant(&way)) continue;
+            if (a->kind != PLIM__STEP_READ || !reads_value(f, p, b, a->index) || a->depth != b->depth ||
+                a->post != b->post || !is_meant(&way))
+                continue;
             const plim__step swap = *a;
             *a = *b;
             *b = swap;
@@ -596,7 +634,8 @@ static bool sum_is_read_early(fixture *f, uint32_t way)
         for (uint32_t i = 0; i < p->n_nodes; i++)
             for (uint32_t k = 0; k < f->g->node[p->node[i].node].n_in; k++) {
                 plim__pvalue *v = &p->value[p->operand[p->node[i].in0 + k]];
-                if (v->producer == PLIM__NONE || !p->node[v->producer].accumulates || reads_post(f, p, &p->node[i])) continue;
+                if (v->producer == PLIM__NONE || !p->node[v->producer].accumulates || reads_post(f, p, &p->node[i]))
+                    continue;
                 if (is_meant(&way)) {
                     p->node[i].post = false;
                     return true;
@@ -628,7 +667,9 @@ static bool root_is_none(fixture *f, uint32_t way)
         const plim__pass *p = &f->plan->pass[q];
         for (uint32_t i = 0; i < p->n_values; i++) {
             const plim__pvalue *v = &p->value[i];
-            if (v->producer == PLIM__NONE || (v->role != PLIM__ROLE_WRITE && v->role != PLIM__ROLE_WHOLE) || !is_meant(&way)) continue;
+            if (v->producer == PLIM__NONE || (v->role != PLIM__ROLE_WRITE && v->role != PLIM__ROLE_WHOLE) ||
+                !is_meant(&way))
+                continue;
             p->node[v->producer].root = false;
             return true;
         }
@@ -652,8 +693,11 @@ static bool box_is_too_small(fixture *f, uint32_t way)
             for (uint32_t k = 0; k < f->g->node[p->node[i].node].n_in; k++) {
                 const uint32_t v = p->operand[p->node[i].in0 + k];
                 const plim_shape *s = &f->g->value[p->value[v].value].shape;
-                if (p->value[v].role != PLIM__ROLE_READ || count_uses(p, v) > 1 || s->rank == 0 || s->dim[0] < 2 || !is_meant(&way)) continue;
-                f->plan->nest.index[f->plan->nest.read0[f->plan->nest.in0[p->node[i].node] + k]] = (plim__index){.axis = -1, .window = 1};
+                if (p->value[v].role != PLIM__ROLE_READ || count_uses(p, v) > 1 || s->rank == 0 || s->dim[0] < 2 ||
+                    !is_meant(&way))
+                    continue;
+                f->plan->nest.index[f->plan->nest.read0[f->plan->nest.in0[p->node[i].node] + k]] =
+                    (plim__index){.axis = -1, .window = 1};
                 return true;
             }
     }
@@ -663,7 +707,8 @@ static bool box_is_too_small(fixture *f, uint32_t way)
 static bool output_goes_nowhere(fixture *f, uint32_t way)
 {
     for (uint32_t i = 0; i < f->g->n_outputs; i++) {
-        if (f->plan->home[f->g->output[i].value].kind != PLIM__HOME_ARENA && is_meant(&way)) { /* it is not kept, only written */
+        if (f->plan->home[f->g->output[i].value].kind != PLIM__HOME_ARENA &&
+            is_meant(&way)) { /* it is not kept, only written */
             f->g->output[i].path = NULL;
             return true;
         }
@@ -699,7 +744,9 @@ static bool state_is_overwritten_early(fixture *f, uint32_t way)
             for (uint32_t r = 0; r < p->n_nodes; r++)
                 for (uint32_t k = 0; k < f->g->node[p->node[r].node].n_in; k++) {
                     const uint32_t in = f->g->node[p->node[r].node].in[k];
-                    if (f->g->value[in].kind != PLIM__VALUE_FILE || f->plan->state_of[in] != PLIM__NONE || r == w || (r < w && (p->n_cut == 0 || p->node[w].post))) continue;
+                    if (f->g->value[in].kind != PLIM__VALUE_FILE || f->plan->state_of[in] != PLIM__NONE || r == w ||
+                        (r < w && (p->n_cut == 0 || p->node[w].post)))
+                        continue;
                     if (!is_meant(&way)) continue;
                     assert_true(f->g->n_states < COUNT_OF(more_states));
                     memcpy(more_states, f->g->state, f->g->n_states * sizeof *more_states);
@@ -750,7 +797,8 @@ static bool place_is_another(fixture *f, uint32_t way)
             }
             if (v->producer != PLIM__NONE || !v->foreign) continue;
             for (uint32_t s = 0; s < f->plan->n_slots; s++)
-                if (s != v->slot && f->plan->slot[s].first == 0 && f->plan->slot[s].last + 1 == f->plan->n_steps && is_meant(&way)) {
+                if (s != v->slot && f->plan->slot[s].first == 0 && f->plan->slot[s].last + 1 == f->plan->n_steps &&
+                    is_meant(&way)) {
                     v->slot = s;
                     return true;
                 }
@@ -763,7 +811,9 @@ static bool slot_is_too_small(fixture *f, uint32_t way)
     for (uint32_t q = 0; q < f->plan->n_passes; q++)
         for (uint32_t i = 0; i < f->plan->pass[q].n_values; i++) {
             const plim__pvalue *v = &f->plan->pass[q].value[i];
-            if (v->role == PLIM__ROLE_CONST || v->role == PLIM__ROLE_PRIVATE || f->plan->slot[v->slot].bytes == 0 || !is_meant(&way)) continue;
+            if (v->role == PLIM__ROLE_CONST || v->role == PLIM__ROLE_PRIVATE || f->plan->slot[v->slot].bytes == 0 ||
+                !is_meant(&way))
+                continue;
             f->plan->slot[v->slot].bytes = 1;
             return true;
         }
@@ -804,9 +854,12 @@ static bool scan_is_cut(fixture *f, uint32_t way)
             plim__pnode *n = &p->node[i];
             const plim__stage *s = &p->stage[n->stage];
             for (uint32_t a = 0; a < n->axes.n; a++) {
-                const bool by_loop = n->root && n->bind[a] >= 0 && (uint32_t)n->bind[a] < p->n_cut && !n->post && p->loop[n->bind[a]].extent == n->axes.axis[a].extent;
+                const bool by_loop = n->root && n->bind[a] >= 0 && (uint32_t)n->bind[a] < p->n_cut && !n->post &&
+                                     p->loop[n->bind[a]].extent == n->axes.axis[a].extent;
                 const bool by_blocks = s->blocks > 1 && n->bind[a] == s->split && plim__leaves_stage(p, n);
-                if ((!by_loop && !by_blocks) || n->accumulates || n->axes.axis[a].kind != PLIM__PARALLEL || !is_meant(&way)) continue;
+                if ((!by_loop && !by_blocks) || n->accumulates || n->axes.axis[a].kind != PLIM__PARALLEL ||
+                    !is_meant(&way))
+                    continue;
                 n->axes.axis[a].kind = PLIM__SCAN;
                 return true;
             }
@@ -841,11 +894,14 @@ static bool moving_box_is_read_once(fixture *f, uint32_t way)
         plim__pass *p = &f->plan->pass[q];
         for (uint32_t t = 0; t < p->n_steps && p->n_cut == 1; t++) {
             plim__step *s = &p->step[t];
-            if (s->kind != PLIM__STEP_READ || s->depth != 1 || s->post || (t > 0 && p->step[t - 1].depth != 0) || !is_meant(&way)) continue;
+            if (s->kind != PLIM__STEP_READ || s->depth != 1 || s->post || (t > 0 && p->step[t - 1].depth != 0) ||
+                !is_meant(&way))
+                continue;
             s->depth = p->value[s->index].depth = 0;
             plim__slot *slot = &f->plan->slot[p->value[s->index].slot];
             slot->copies = 1;
-            if (slot->first > p->time0 || slot->last < p->time0 + p->n_steps - 1) return false; /* no ring: others have its memory */
+            if (slot->first > p->time0 || slot->last < p->time0 + p->n_steps - 1)
+                return false; /* no ring: others have its memory */
             return true;
         }
     }
@@ -867,7 +923,7 @@ static const struct {
     {"I4:", operand_is_another, ALL},
     {"I4:", input_is_nowhere, ALL},
     {"I4:", stage_runs_early, ALL},
-    {"I4:", stage_is_left_out, 0}, /* needs two stages next to each other and no step else at an end */
+    {"I4:", stage_is_left_out, 0},           /* needs two stages next to each other and no step else at an end */
     {"I5:", sum_is_read_early, CUT | STATE}, /* there is no loop elsewhere */
     {"I6:", tiles_are_no_partition, ALL},
     {"I6:", root_is_none, ALL},
@@ -911,7 +967,8 @@ static void break_plan(fixture *f, int kind, const char *text)
 
 static void break_cut_plans(void)
 {
-    static const char *const texts[] = {two_passes, "mean(exp(x), 0)", "box(exp(x), 3)", "sort(x * 2, 1)", "cumsum(x + 1, 0)", "x.T @ x"};
+    static const char *const texts[] = {two_passes,       "mean(exp(x), 0)",  "box(exp(x), 3)",
+                                        "sort(x * 2, 1)", "cumsum(x + 1, 0)", "x.T @ x"};
     for (size_t i = 0; i < COUNT_OF(texts); i++) {
         fixture f;
         set_up(&f, texts[i], 24u << 20);
@@ -923,7 +980,8 @@ static void break_cut_plans(void)
 /* No loop moves all of it, so it is run uncut: some of it is kept, some made again, some spilled. */
 static bool set_up_uncut(fixture *f, uint64_t memory, const char *spill_dir)
 {
-    static const char text[] = "a = sort(x, 0); b = exp(a); c = sort(a * x, 1); d = sort(c - b, 0); e = sort(d * a, 1); h = mean(e + sin(b) * d - c, 0)";
+    static const char text[] = "a = sort(x, 0); b = exp(a); c = sort(a * x, 1); d = sort(c - b, 0); e = sort(d * a, "
+                               "1); h = mean(e + sin(b) * d - c, 0)";
     plim_error err = {0};
     faulty_init(&f->os);
     assert_int_equal(plim__graph_new(&f->g, (plim__alloc){0}, &err), PLIM_OK);
@@ -1011,7 +1069,8 @@ static void set_up_two(fixture *f, const char *text, int64_t rows, int64_t cols)
     assert_int_equal(f->plan->facts.rejected_plans, 0);
 }
 
-/* One output of a node goes to a file, another one is needed by what a later pass makes again: it is kept, and the node is not run again. */
+/* One output of a node goes to a file, another one is needed by what a later pass makes again: it is kept, and the node
+ * is not run again. */
 static void second_output_needed_later(void **state)
 {
     (void)state;
@@ -1074,7 +1133,8 @@ static void sums_cut_in_one_of_two_passes(void **state)
     plim__expr_input in = {.name = "x"};
     plim__expr_result res[8];
     uint32_t n_res = 0;
-    assert_int_equal(plim__graph_new(&preferred_graph, (plim__alloc){0}, &err), PLIM_OK); /* the same ids as in the plan's graph */
+    assert_int_equal(plim__graph_new(&preferred_graph, (plim__alloc){0}, &err),
+                     PLIM_OK); /* the same ids as in the plan's graph */
     add_file(preferred_graph, "x", 30000, 512, &in.value);
     assert_int_equal(plim__expr_build(preferred_graph, text, &in, 1, res, 8, &n_res, &err), PLIM_OK);
     set_up_by(&f, text, 512u << 20, &(plim__preference){prefer_other_sums, NULL});
