@@ -83,7 +83,7 @@ static int run_job(job *j, plim__cli_shared *shared)
     if (status == PLIM_OK && (shared->json || !shared->quiet)) {
         plim__emit_start(&emit, shared->json ? stdout : stderr, shared->json, "eval");
         emit_plan(&emit, plim_plan_facts(plan));
-        if (!shared->plan_only) plim__emit_run(&emit, &run);
+        if (!shared->plan_only) plim__emit_run(&emit, &run, plim_plan_facts(plan));
         if (shared->json) plim__emit_outputs(&emit, plan);
         plim__emit_end(&emit);
     }

@@ -47,7 +47,7 @@ static void report(const job *j, const plim_plan *plan, const plim__cli_shared *
     plim__emit_moves(&e, f);
     plim__emit_peak(&e, f);
     if (run) {
-        plim__emit_run(&e, run);
+        plim__emit_run(&e, run, f);
         emit_times(&e, seconds, j->repeat);
     }
     plim__emit_outputs(&e, plan);

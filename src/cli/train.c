@@ -214,6 +214,7 @@ static void report(const job *j, const plim__cli_shared *shared, double seconds)
         plim__emit_number(&e, "seconds", "took", "%.2f s", seconds);
         plim__emit_number(&e, "step_seconds", "last step", "%.4f s", last.seconds);
         plim__emit_bytes(&e, "peak_rss_bytes", "peak that the kernel saw", peak);
+        plim__emit_bytes(&e, "above_plan_bytes", NULL, peak > f->planned_peak_bytes ? peak - f->planned_peak_bytes : 0);
         emit_losses(&e, j);
     }
     plim__emit_end(&e);

@@ -12,10 +12,9 @@ typedef struct plim__rounding {
 /** Reusable memory of the measurer; one per search. */
 typedef struct plim__measure {
     plim__ranges tile, block;
-    uint32_t cap_axes, cap_values;    /* of tile and block */
     uint32_t cap_tile_axes, cap_tile_values, cap_block_axes, cap_block_values;
-    uint64_t *private_bytes; uint32_t cap_private; /* of each PRIVATE value */
-    uint64_t *scratch; uint32_t cap_scratch;       /* of each stage */
+    int64_t (*len)[PLIM_MAX_RANK]; uint32_t cap_len; /* of each dimension of each value: the longest of any tile, of PRIVATE ones of any block */
+    int64_t *axis_len; uint32_t cap_axis_len;        /* of each axis of nodes with scratch: the longest of any block */
     int64_t (*reach)[PLIM_MAX_RANK]; uint32_t cap_reach; /* of each dimension of each value: see find_reach */
     int64_t *axis_reach; uint32_t cap_axis_reach;        /* of each axis */
     plim__rounding *rounded; uint32_t n_rounded, cap_rounded;

@@ -227,12 +227,13 @@ uint64_t plim__plan_room(const plim_plan *plan, uint64_t budget)
     return budget <= rest ? 0 : plim__round_down((budget - rest) / 257 * 256, PLIM__IO_ALIGN);
 }
 
-/* The most bytes that were resident while it was planned; 0: there were more before. Where any part of the program is
- * sanitized, what was freed is kept, and nothing follows from what is resident. */
+bool plim__resident_is_known(void) { return !PLIM_SANITIZED; }
+
+/* The most bytes that were resident while it was planned; 0: there were more before. */
 static uint64_t planning_peak(const plim_plan *plan)
 {
     uint64_t now, peak;
-    if (PLIM_SANITIZED) return 0;
+    if (!plim__resident_is_known()) return 0;
     return plim__resident_read(&now, &peak, plan->os, NULL) == PLIM_OK && peak > plan->peak_before ? peak : 0;
 }
 

@@ -302,6 +302,8 @@ uint64_t plim__plan_room(const plim_plan *plan, uint64_t budget);
 uint64_t plim__plan_printed_floor(const plim_plan *plan, uint64_t budget);
 /** The planned peak of the process with an arena of so many bytes: while it runs, or while it was planned. After plim__plan_end. */
 uint64_t plim__plan_peak(const plim_plan *plan, uint64_t arena);
+/** Does anything follow from what is resident? Not where any part of the program is sanitized: what was freed is kept there. */
+bool plim__resident_is_known(void);
 /** The budget that planning itself has needed; 0 where the process had had more memory before. */
 uint64_t plim__plan_planning_budget(const plim_plan *plan);
 

@@ -25,7 +25,9 @@ static uint32_t free_from(const plim_plan *plan, const plim__pass *p, uint32_t s
 
 static plim__overlap_step early_read(const plim_plan *plan, const plim__pass *p, uint32_t step)
 {
+    PLIM_ASSERT(p->step[step].kind == PLIM__STEP_READ && plim__read_is_early(p, &p->value[p->step[step].index]));
     const uint32_t value = p->step[step].index, free = free_from(plan, p, p->value[value].slot), ready = plim__read_ready(p, step);
+    PLIM_ASSERT(free <= step && ready <= step); /* I2, I10: at its own step at the latest its memory is free, and its bytes are there */
     return (plim__overlap_step){.value = value, .step = step, .at = free > ready ? free : ready};
 }
 
@@ -35,6 +37,7 @@ static plim__overlap_step late_wait(const plim__overlap *o, const plim_plan *pla
     const plim__pvalue *written = &p->value[p->step[step].index];
     const plim__slot *slot = &plan->slot[written->slot];
     const plim__overlap_group *g = &o->group[plim__step_group(p, step)];
+    PLIM_ASSERT(written->producer != PLIM__NONE && written->file != PLIM__NONE && !written->stored && slot->copies == 1);
     uint32_t due = p->n_cut > 0 ? g->end - 1 : p->n_steps;
     for (uint32_t i = 0; i < plan->n_slots; i++) {
         const plim__slot *other = &plan->slot[i];

@@ -182,6 +182,8 @@ static plim_status view_of(pass_run *r, uint32_t index, const plim__region *box,
     const plim__pvalue *v = &r->p->value[index];
     const plim_dtype dtype = r->g->value[v->value].dtype;
     const plim__slot *s = &r->plan->slot[v->slot];
+    PLIM_ASSERT(v->slot < r->plan->n_slots && v->role != PLIM__ROLE_CONST && v->role != PLIM__ROLE_PRIVATE);
+    PLIM_ASSERT(!v->foreign || (v->role == PLIM__ROLE_WHOLE && s->copies == 1)); /* a slot of an earlier pass, or of what is held */
     char *base = slot_at(r, v->slot, v->foreign ? 0 : copy_now(r, v));
     const uint32_t file = v->foreign ? r->plan->home[v->value].file : v->flat ? PLIM__NONE : v->file;
     *out = plim__view_dense(base, dtype, box);
@@ -233,6 +235,7 @@ static plim__region flat_box(const pass_run *r, const plim__pvalue *v, const pli
 static plim_status issue_read(pass_run *r, uint32_t index, const plim__region *box, uint32_t copy)
 {
     const plim__pvalue *v = &r->p->value[index];
+    PLIM_ASSERT(v->role == PLIM__ROLE_READ && v->producer == PLIM__NONE && copy < copies_of(r, v));
     transfer *t = &r->transfer[index][copy];
     plim__io_layout layout;
     t->box = v->flat ? flat_box(r, v, box) : *box;
@@ -294,6 +297,7 @@ static plim_status step_read(pass_run *r, uint32_t index)
 static void store(pass_run *r, const plim__pvalue *v)
 {
     const plim__state *state = &r->g->state[r->plan->replaces[v->value]];
+    PLIM_ASSERT(r->plan->held[state->in] && v->role == PLIM__ROLE_WHOLE && !v->foreign); /* made elsewhere, copied to where its state is held */
     memcpy(slot_at(r, r->plan->home[state->in].slot, 0), slot_at(r, v->slot, 0), r->g->value[state->in].bytes);
 }
 
@@ -305,6 +309,7 @@ static plim_status step_write(pass_run *r, uint32_t index)
         return PLIM_OK;
     }
     const uint32_t copy = copy_now(r, v);
+    PLIM_ASSERT(v->producer != PLIM__NONE && !v->foreign && (!v->again || v->spill)); /* what is made again goes to no file of the program's */
     transfer *t = &r->transfer[index][copy];
     PLIM_TRY(wait_for(r, t));
     t->box = plim__view_region(&r->view[index]);
@@ -350,6 +355,7 @@ static plim__view acc_view(const pass_run *r, const plim__pnode *n, uint32_t j, 
     plim__region box;
     acc_box(r, n, j, &box);
     const plim__view *main = &r->view[n->out[j]];
+    PLIM_ASSERT(r->p->value[n->out[j]].role != PLIM__ROLE_PRIVATE && thread < r->plan->threads); /* threads combine into a slot of all */
     if (thread == 0 || n->copies_slot == PLIM__NONE) return plim__view_part(main, &box);
     return plim__view_dense((char *)slot_at(r, n->copies_slot, thread - 1) + n->copy_offset[j], main->dtype, &box);
 }
@@ -386,6 +392,7 @@ static void merge_accumulators(pass_run *r, const plim__pnode *n)
 
 static plim_status step_init(pass_run *r, const plim__pnode *n)
 {
+    PLIM_ASSERT(n->accumulates && n->acc_depth < n->depth); /* at least one loop adds to it */
     PLIM_TRY(wait_outputs(r, n));
     init_accumulators(r, n);
     return PLIM_OK;
@@ -415,6 +422,7 @@ static plim__view operand_view(pass_run *r, uint32_t index, uint32_t thread)
     if (v->role != PLIM__ROLE_PRIVATE) return r->view[index];
     const plim__stage *s = &r->p->stage[r->stage];
     const plim__region *box = &r->worker[thread].block.region[index];
+    PLIM_ASSERT(v->slot == PLIM__NONE && r->p->node[v->producer].stage == r->stage); /* it exists inside its stage only */
     const plim_dtype dtype = r->g->value[v->value].dtype;
     if (plim__region_count(box) * plim_dtype_bytes(dtype) > v->private_bytes) atomic_store(&r->broken, true);
     /* boxes without elements need no memory: a stage of nothing else has no slot */
@@ -483,6 +491,7 @@ static plim_status step_stage(pass_run *r, uint32_t index)
     const plim__stage *s = &r->p->stage[index];
     r->stage = index;
     r->blocks = plim__stage_blocks(r->p, s, &r->tile);
+    PLIM_ASSERT(r->blocks >= 1 && (!s->pool || r->blocks == 1));
     for (uint32_t i = s->first; i < s->first + s->count; i++) {
         const plim__pnode *n = &r->p->node[i];
         PLIM_TRY(wait_outputs(r, n));
