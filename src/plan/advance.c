@@ -33,7 +33,7 @@ void plim__advance_reads(plim__measure *m, const plim_plan *plan, const plim__pa
         if (s->first != t) continue;
         const uint64_t bytes = s->bytes * s->copies;
         const uint32_t ready = plim__read_ready(p, t);
-        double left = EARLIER * (double)bytes / PLIM__READ_RATE;
+        double left = EARLIER * plim__file_seconds(plan, bytes, false);
         for (; s->first > ready && t - s->first < FURTHEST && left > 0 && m->live[s->first - 1] + bytes <= m->peak; s->first--) {
             m->live[s->first - 1] += bytes;
             left -= step_seconds(plan, p, &p->step[s->first - 1]);

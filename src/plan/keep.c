@@ -52,7 +52,7 @@ static bool readable(const sim *s, uint32_t v) { return s->u->maker[v] == PLIM__
 /* What is held has no bytes of its own, and is there. */
 static double read_seconds(const sim *s, uint32_t v)
 {
-    return s->plan->held[v] ? 0 : (double)s->u->bytes[v] / PLIM__READ_RATE + PLIM__REQUEST_SECONDS;
+    return s->plan->held[v] ? 0 : plim__file_seconds(s->plan, s->u->bytes[v], false);
 }
 
 static void enter(sim *s, uint32_t v, uint32_t instance)
@@ -106,7 +106,7 @@ static double cost_of(const sim *s, uint32_t v, bool *spill)
     const bool too_late = needed_later(s, v) && s->use_at[s->next[v]] > s->doomed[v];
     const double remake = too_late ? INFINITY : remake_seconds(s, v);
     if (!s->plan->set.spill_dir || s->plan->write_file[v] != PLIM__NONE) return remake;
-    const double file = waiting(s, read_seconds(s, v) + (double)s->u->bytes[v] / PLIM__WRITE_RATE);
+    const double file = waiting(s, read_seconds(s, v) + plim__file_seconds(s->plan, s->u->bytes[v], true));
     *spill = file < remake;
     return *spill ? file : remake;
 }
@@ -131,7 +131,7 @@ static bool evict(sim *s)
     if (victim == PLIM__NONE) return false;
     if (to_file) {
         s->s->instance[s->instance[victim]].spill = s->spilled[victim] = true;
-        s->disk += (double)s->u->bytes[victim] / PLIM__WRITE_RATE;
+        s->disk += plim__file_seconds(s->plan, s->u->bytes[victim], true);
     }
     leave(s, victim);
     return true;
@@ -280,7 +280,7 @@ static plim_status run_task(sim *s, uint32_t i)
     for (uint32_t k = u->out.from[i]; k < u->out.from[i + 1]; k++) {
         const uint32_t v = u->out.item[k], state = s->plan->replaces[v];
         enter(s, v, s->local[v]);
-        if (s->plan->write_file[v] != PLIM__NONE) s->disk += (double)u->bytes[v] / PLIM__WRITE_RATE + PLIM__REQUEST_SECONDS;
+        if (s->plan->write_file[v] != PLIM__NONE) s->disk += plim__file_seconds(s->plan, u->bytes[v], true);
         if (state != PLIM__NONE) s->gone[s->g->state[state].in] = true;
         if (needed_later(s, v) || s->u->stays[v]) continue;
         s->pins[v]++;
@@ -363,7 +363,7 @@ plim_status plim__keep(plim__schedule *out, bool *fits, const plim_plan *plan, c
     for (s.now = 0; s.now < u->n && status == PLIM_OK && s.fits; s.now++) status = run_task(&s, order[s.now]);
     *fits = status == PLIM_OK && s.fits;
     const double hidden = HIDDEN * (s.disk < s.compute ? s.disk : s.compute);
-    out->seconds = s.compute + s.disk - hidden + out->n_items * PLIM__NODE_SECONDS + plim__touch_seconds(s.g, out->peak);
+    out->seconds = s.compute + s.disk - hidden + out->n_items * plan->speed.machine.node_seconds + plim__touch_seconds(plan, out->peak);
     free_sim(&s);
     if (!*fits) plim__schedule_free(out, &plan->alloc);
     return status;
