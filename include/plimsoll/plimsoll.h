@@ -226,14 +226,14 @@ typedef struct plim_machine {
     double node_seconds;     /**< of one call of a kernel beside its work */
 } plim_machine;
 
-/** Rounded values of an ordinary machine: two cores with AVX-512 and a virtual disk of 2 GB/s (docs/design.md). */
+/** Rounded values of an ordinary machine: two cores with AVX2 and a virtual disk of 3 GB/s (docs/design.md). */
 PLIM_API plim_machine plim_machine_default(void);
 /** @return PLIM_E_INVALID when a number is not above 0, or not of this world; the message names it */
 PLIM_API plim_status plim_machine_check(const plim_machine *m, plim_error *err);
 /** The defaults, with the description of this machine and the file system of `folder` in place. Measures nothing. */
 PLIM_API plim_status plim_machine_identify(plim_machine *out, const char *folder, plim_error *err);
-/** Measures this machine, with a file without a name in `folder`. Takes some seconds and at most about 200 MiB of memory.
- *  @param set  threads, memory (at most an eighth of it is used), progress (bytes: thousandths); may be NULL
+/** Measures this machine, with a file without a name in `folder`. Takes some seconds, 200 MiB of memory and 480 MiB of disk.
+ *  @param set  threads, the allocator and progress (thousandths) are used; may be NULL
  *  @return PLIM_E_IO when no file can be made in the folder, PLIM_E_CANCELLED */
 PLIM_API plim_status plim_machine_measure(plim_machine *out, const char *folder, const plim_settings *set, plim_error *err);
 /** Whether two descriptions are of the same CPU, instruction set, number of CPUs, file system, device and version. */
@@ -273,7 +273,7 @@ struct plim_settings {
     void *alloc_ctx;
     bool (*progress)(void *ctx, const plim_progress *now);
     void *progress_ctx;
-    const plim_machine *machine; /**< what the seconds of plans come from; copied; NULL: plim_machine_default */
+    const plim_machine *machine; /**< valid as long as these settings are; NULL: plim_machine_default */
 };
 
 PLIM_API plim_settings plim_settings_default(void);

@@ -140,33 +140,33 @@ static void set_table(double table[PLIM_REQUEST_SIZES], double fixed, double rat
     for (int i = 0; i < PLIM_REQUEST_SIZES; i++, bytes *= 4) table[i] = fixed + bytes / rate;
 }
 
-/* Rounded from what plim_machine_measure gives on a virtual machine with two hyperthreads of a server CPU with AVX-512 at 2 to 3 GHz, and a virtual
- * disk (ext4): docs/design.md. */
+/* Rates of kernels, of memory and of calls are rounded from what plim_machine_measure gives on a virtual machine with two cores of an AMD EPYC (AVX2); requests
+ * are what long sequential reads and writes come to on its virtual disk (ext4) when nothing else runs: docs/design.md. */
 plim_machine plim_machine_default(void)
 {
     plim_machine m = {.size = sizeof m, .threads = 2, .kernel = {
-        [PLIM_KERNEL_ELEMENTWISE] = {2.0e10, 4.0e10},
-        [PLIM_KERNEL_FUNCTION] = {4.0e8, 8.0e8},
-        [PLIM_KERNEL_COPY] = {1.0e10, 1.6e10},
-        [PLIM_KERNEL_TRANSPOSE] = {4.0e9, 7.0e9},
-        [PLIM_KERNEL_GATHER] = {4.0e9, 7.0e9},
-        [PLIM_KERNEL_REDUCE] = {8.0e9, 1.5e10},
-        [PLIM_KERNEL_SCAN] = {5.0e8, 1.0e9},
-        [PLIM_KERNEL_SORT] = {4.0e8, 8.0e8},
-        [PLIM_KERNEL_TALLY] = {4.0e8, 8.0e8},
-        [PLIM_KERNEL_WINDOW] = {4.0e9, 8.0e9},
-        [PLIM_KERNEL_POOL] = {2.0e9, 4.0e9},
-        [PLIM_KERNEL_POOL_BACK] = {5.0e8, 1.0e9},
-        [PLIM_KERNEL_PRODUCT_F32] = {8.0e10, 1.3e11},
-        [PLIM_KERNEL_PRODUCT_F64] = {3.0e10, 5.0e10},
-        [PLIM_KERNEL_PRODUCT_INTEGER] = {2.0e9, 4.0e9},
-        [PLIM_KERNEL_PRODUCT_THIN] = {5.0e9, 9.0e9},
-        [PLIM_KERNEL_CONV] = {3.0e10, 5.0e10},
-        [PLIM_KERNEL_CONV_FEW] = {5.0e9, 9.0e9},
-        [PLIM_KERNEL_CONV_BLOCKED] = {8.0e10, 1.3e11},
-        [PLIM_KERNEL_CONV_BLOCKED_DATA] = {7.0e10, 1.2e11},
-        [PLIM_KERNEL_CONV_BLOCKED_WEIGHTS] = {6.0e10, 1.0e11},
-        [PLIM_KERNEL_CONV_DEPTH] = {1.0e10, 1.8e10},
+        [PLIM_KERNEL_ELEMENTWISE] = {6.5e10, 1.2e11},
+        [PLIM_KERNEL_FUNCTION] = {2.4e9, 4.0e9},
+        [PLIM_KERNEL_COPY] = {2.2e10, 3.8e10},
+        [PLIM_KERNEL_TRANSPOSE] = {1.1e10, 1.9e10},
+        [PLIM_KERNEL_GATHER] = {2.2e10, 4.0e10},
+        [PLIM_KERNEL_REDUCE] = {3.0e10, 5.8e10},
+        [PLIM_KERNEL_SCAN] = {4.2e8, 8.0e8},
+        [PLIM_KERNEL_SORT] = {3.4e8, 6.2e8},
+        [PLIM_KERNEL_TALLY] = {4.8e8, 9.5e8},
+        [PLIM_KERNEL_WINDOW] = {1.0e10, 1.6e10},
+        [PLIM_KERNEL_POOL] = {8.0e8, 1.6e9},
+        [PLIM_KERNEL_POOL_BACK] = {2.2e8, 4.4e8},
+        [PLIM_KERNEL_PRODUCT_F32] = {7.0e10, 1.3e11},
+        [PLIM_KERNEL_PRODUCT_F64] = {3.4e10, 6.2e10},
+        [PLIM_KERNEL_PRODUCT_INTEGER] = {2.7e9, 5.2e9},
+        [PLIM_KERNEL_PRODUCT_THIN] = {7.0e9, 1.2e10},
+        [PLIM_KERNEL_CONV] = {4.0e10, 7.5e10},
+        [PLIM_KERNEL_CONV_FEW] = {5.5e9, 1.1e10},
+        [PLIM_KERNEL_CONV_BLOCKED] = {8.0e10, 1.4e11},
+        [PLIM_KERNEL_CONV_BLOCKED_DATA] = {8.0e10, 1.4e11},
+        [PLIM_KERNEL_CONV_BLOCKED_WEIGHTS] = {8.0e10, 1.4e11},
+        [PLIM_KERNEL_CONV_DEPTH] = {3.2e10, 6.2e10},
     }};
     plim_requests *way[WAYS] = {&m.direct_read, &m.direct_write, &m.buffered_read, &m.buffered_write};
     static const double fixed[WAYS] = {15e-6, 20e-6, 15e-6, 20e-6}, rate[WAYS] = {3.0e9, 1.8e9, 2.0e9, 1.0e9};
@@ -176,11 +176,11 @@ plim_machine plim_machine_default(void)
         set_table(way[w]->cpu, cpu_fixed[w], cpu_rate[w]);
         set_table(way[w]->alone, 80e-6, rate[w] / 2);
     }
-    m.memory_rate = 1.2e10;
-    m.touch_rate = 1.5e9;
+    m.memory_rate = 3.5e10;
+    m.touch_rate = 3.0e9;
     m.step_seconds = 10e-6;
-    m.parallel_seconds = 5e-6;
-    m.node_seconds = 0.5e-6;
+    m.parallel_seconds = 1e-6;
+    m.node_seconds = 1e-6;
     snprintf(m.version, sizeof m.version, "%s", PLIM_VERSION);
     return m;
 }

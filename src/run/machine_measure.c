@@ -20,7 +20,7 @@
 #define STREAMED (16384 * 1024) /* elements that are copied by all threads together: no cache holds them */
 #define TOUCHED ((uint64_t)64 << 20)
 #define DISK_SHARE 0.5 /* of the whole time */
-#define STEP_CALLS 20  /* calls of a kernel that take as long as what the runner does for a step: regions of a tile, views, tickets */
+#define STEP_CALLS 10  /* calls of a kernel that take as long as what the runner does for a step: regions of a tile, views, tickets */
 
 typedef struct bench {
     const plim__os *os;
