@@ -4,7 +4,7 @@
  *              in flight | alone              in flight | alone                    a region each, so that every write is a first one
  *
  * Outputs are files whose blocks are allocated and not yet written, so writes are measured on such blocks. Reads are of what was written, dropped from the page
- * cache before. A phase ends after PHASE_SECONDS or when its region is used up. Requests are made as the transfer engine makes them: buffered reads without
+ * cache before. A phase ends after PHASE_SECONDS and at least one request, or when its region is used up. Requests are made as the transfer engine makes them: buffered reads without
  * read-ahead and dropped behind, buffered writes waited for a window at a time.
  * Memory: one buffer per thread from the allocator. One caller; threads live for a phase. */
 #include "run/disk_measure.h"
@@ -98,7 +98,8 @@ static void *seat_main(void *arg)
     uint64_t lo = UINT64_MAX, hi = 0, waiting = 0;
     for (;;) {
         const uint64_t i = atomic_fetch_add(&p->next, 1), at = p->from + i * p->size;
-        if ((i + 1) * p->size > p->bytes || now_ns(p->d) >= p->stop_ns || atomic_load(&p->failed)) break;
+        const bool late = now_ns(p->d) >= p->stop_ns && i > 0; /* one is always made, however busy the machine */
+        if ((i + 1) * p->size > p->bytes || late || atomic_load(&p->failed)) break;
         const int64_t got = move_one(p, s->buffer, at);
         if (got < 0) atomic_store(&p->failed, (int)got);
         else atomic_fetch_add(&p->done, 1);
