@@ -20,11 +20,7 @@ uint32_t plim__read_ready(const plim__pass *p, uint32_t step)
 /* In the tile that was measured last. */
 static double step_seconds(const plim__measure *m, const plim_plan *plan, const plim__pass *p, const plim__step *s)
 {
-    double seconds = 0;
-    if (s->kind != PLIM__STEP_STAGE) return 0;
-    const plim__stage *stage = &p->stage[s->index];
-    for (uint32_t i = stage->first; i < stage->first + stage->count; i++) seconds += plim__pnode_seconds(plan, &p->node[i], &m->tile.axis[p->node[i].axis0]);
-    return seconds;
+    return s->kind == PLIM__STEP_STAGE ? plim__stage_seconds(m, plan, p, &p->stage[s->index]) : 0;
 }
 
 void plim__advance_reads(plim__measure *m, const plim_plan *plan, const plim__pass *p)
@@ -35,7 +31,7 @@ void plim__advance_reads(plim__measure *m, const plim_plan *plan, const plim__pa
         if (s->first != t) continue;
         const uint64_t bytes = s->bytes * s->copies;
         const uint32_t ready = plim__read_ready(p, t);
-        double left = EARLIER * (double)bytes / PLIM__READ_RATE;
+        double left = EARLIER * plim__file_seconds(plan, bytes, false);
         for (; s->first > ready && t - s->first < FURTHEST && left > 0 && m->live[s->first - 1] + bytes <= m->peak; s->first--) {
             m->live[s->first - 1] += bytes;
             left -= step_seconds(m, plan, p, &p->step[s->first - 1]);

@@ -220,7 +220,7 @@ static double recompute_seconds(const builder *b, uint32_t i)
     for (uint32_t k = 0; k < b->g->node[i].n_in; k++) {
         const uint32_t v = b->g->node[i].in[k];
         if (!at_home(b, v) && !b->root[b->g->value[v].node]) seconds += b->price[b->g->value[v].node];
-        else if (b->plan->home[v].kind == PLIM__HOME_FILE) seconds += (double)b->g->value[v].bytes / PLIM__READ_RATE;
+        else if (b->plan->home[v].kind == PLIM__HOME_FILE) seconds += plim__file_seconds(b->plan, b->g->value[v].bytes, false);
     }
     return seconds;
 }
@@ -233,7 +233,7 @@ static bool worth_keeping(const builder *b, uint32_t i)
     for (uint32_t j = 0; j < n->n_out; j++) bytes += b->g->value[n->out[j]].bytes;
     if (b->accumulates[i] || b->state[i] == STATE_POST || bytes <= b->f->small) return true;
     if (b->f->work && bytes > b->f->spill_above)
-        return (double)bytes / PLIM__WRITE_RATE + (double)bytes / PLIM__READ_RATE < b->price[i];
+        return plim__file_seconds(b->plan, bytes, true) + plim__file_seconds(b->plan, bytes, false) < b->price[i];
     return !(plim__op_row_of(n->op)->flags & PLIM__OP_CHEAP);
 }
 

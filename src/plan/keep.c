@@ -60,7 +60,7 @@ static bool readable(const sim *s, uint32_t v) { return s->u->maker[v] == PLIM__
 /* What is held has no bytes of its own, and is there. */
 static double read_seconds(const sim *s, uint32_t v)
 {
-    return s->plan->held[graph_value(s, v)] ? 0 : (double)s->u->bytes[v] / PLIM__READ_RATE + PLIM__REQUEST_SECONDS;
+    return s->plan->held[graph_value(s, v)] ? 0 : plim__file_seconds(s->plan, s->u->bytes[v], false);
 }
 
 static void enter(sim *s, uint32_t v, uint32_t instance)
@@ -114,7 +114,7 @@ static double cost_of(const sim *s, uint32_t v, bool *spill)
     const bool too_late = needed_later(s, v) && s->use_at[s->next[v]] > s->doomed[v];
     const double remake = too_late ? INFINITY : remake_seconds(s, v);
     if (!s->plan->set.spill_dir || s->plan->write_file[graph_value(s, v)] != PLIM__NONE) return remake;
-    const double file = waiting(s, read_seconds(s, v) + (double)s->u->bytes[v] / PLIM__WRITE_RATE);
+    const double file = waiting(s, read_seconds(s, v) + plim__file_seconds(s->plan, s->u->bytes[v], true));
     *spill = file < remake;
     return *spill ? file : remake;
 }
@@ -140,7 +140,7 @@ static bool evict(sim *s)
     if (to_file) {
         s->s->instance[s->instance[victim]].spill = true;
         s->spilled[victim] = s->instance[victim];
-        s->disk += (double)s->u->bytes[victim] / PLIM__WRITE_RATE;
+        s->disk += plim__file_seconds(s->plan, s->u->bytes[victim], true);
     }
     leave(s, victim);
     return true;
@@ -308,7 +308,7 @@ static plim_status run_task(sim *s, uint32_t i)
     for (uint32_t k = u->out.from[i]; k < u->out.from[i + 1]; k++) {
         const uint32_t v = u->out.item[k];
         enter(s, v, s->local[v]);
-        if (s->plan->write_file[graph_value(s, v)] != PLIM__NONE) s->disk += (double)u->bytes[v] / PLIM__WRITE_RATE + PLIM__REQUEST_SECONDS;
+        if (s->plan->write_file[graph_value(s, v)] != PLIM__NONE) s->disk += plim__file_seconds(s->plan, u->bytes[v], true);
         if (needed_later(s, v) || s->u->stays[v]) continue;
         s->pins[v]++;
         s->leaving[s->n_leaving++] = v;
@@ -340,7 +340,7 @@ static double leave_group(sim *s, uint32_t g)
     for (uint32_t v = 0; v < u->pass->n_values && u->n_groups > 1; v++)
         if (!u->is_carried[v]) leave(s, v), s->instance[v] = PLIM__NONE;
     const double hidden = HIDDEN * (s->disk < s->compute ? s->disk : s->compute);
-    return u->trips[g] * (s->compute + s->disk - hidden + (s->s->n_items - s->items_before) * PLIM__NODE_SECONDS);
+    return u->trips[g] * (s->compute + s->disk - hidden + (s->s->n_items - s->items_before) * s->plan->speed.machine.node_seconds);
 }
 
 /* Positions of the uses, from the order. */
@@ -420,7 +420,7 @@ plim_status plim__keep(plim__schedule *out, bool *fits, const plim_plan *plan, c
     for (uint32_t g = 0; g < u->n_groups && status == PLIM_OK && s.fits; g++) status = run_group(&s, g, order, limit);
     PLIM_ASSERT(status != PLIM_OK || !s.fits || s.now == u->n);
     *fits = status == PLIM_OK && s.fits;
-    out->seconds += plim__touch_seconds(s.g, out->peak);
+    out->seconds += plim__touch_seconds(plan, out->peak);
     free_sim(&s);
     if (!*fits) plim__schedule_free(out, &plan->alloc);
     return status;

@@ -24,6 +24,7 @@
 
 #include "graph/op.h"
 #include "io/io.h"
+#include "plan/machine.h"
 #include "plan/nests.h"
 
 #define PLIM__MAX_LOOPS 8
@@ -194,6 +195,7 @@ typedef struct plim__file {
     uint32_t value;
     const char *path;  /* input and output; the spill directory otherwise */
     uint64_t bytes;    /* of the whole file, header included */
+    bool in_memory;    /* it lies on a file system that lives in memory; of files that are not our own */
     plim__io_file io;  /* everything but the descriptors. States and what is spilled lie in one file of our own, each at its offset */
 } plim__file;
 
@@ -213,6 +215,7 @@ struct plim_plan {
     const plim__os *os;
     bool thorough; /* search for plans that are never slower in a larger budget; else once */
     const plim__preference *prefer; /* NULL: the fastest. Used while planning only */
+    plim__speed speed; /* of the machine, with `threads` */
     uint32_t threads;
     uint32_t pool_threads; /* for nodes that use threads themselves: scratch for each, so no more than there are CPUs */
     plim__pass *pass;  uint32_t n_passes, cap_passes;

@@ -13,7 +13,6 @@
 #include <math.h>
 #include <string.h>
 
-#define LATER_RATE 3.0e9 /* bytes per second at which later passes read what this one leaves */
 #define MAX_PASSES 4096
 #define BEAM 4 /* sets of loops that are tried with one loop more */
 #define RESIDENT_PART 8 /* of a limit: for files that are read once for all trips of the loops */
@@ -41,21 +40,21 @@ static double later_seconds(plim__search *s, const plim__pass *p)
 {
     const plim_plan *plan = s->plan;
     const plim_graph *g = plan->graph;
-    double bytes = 0;
+    double read = 0;
     memset(s->here, 0, g->n_nodes * sizeof *s->here);
     for (uint32_t i = 0; i < p->n_nodes; i++) s->here[p->node[i].node] = true;
     for (uint32_t v = 0; v < g->n_values; v++) {
         if (plan->home[v].kind != PLIM__HOME_FILE) continue;
         bool later = false;
         for (uint32_t u = plan->use0[v]; u < plan->use0[v + 1] && !later; u++) later = s->f.active[plan->use[u]] && !s->here[plan->use[u]];
-        if (later) bytes += (double)g->value[v].bytes;
+        if (later) read += plim__file_seconds(plan, g->value[v].bytes, false);
     }
     for (uint32_t i = 0; i < p->n_values; i++)
-        if (p->value[i].spill && !p->value[i].flat) bytes += (double)g->value[p->value[i].value].bytes;
+        if (p->value[i].spill && !p->value[i].flat) read += plim__file_seconds(plan, g->value[p->value[i].value].bytes, false);
     double compute = 0;
     for (uint32_t i = 0; i < g->n_nodes; i++)
         if (s->f.active[i] && !s->here[i]) compute += s->work[i];
-    return bytes / LATER_RATE > compute ? bytes / LATER_RATE : compute;
+    return read > compute ? read : compute;
 }
 
 /* How the cut loops are nested. */
@@ -119,7 +118,7 @@ static plim_status keep_inside(plim__search *s, const plim__pass *p, uint64_t ca
     if (fits) {
         c->kept = true;
         *peak = carried + schedule.peak;
-        *seconds = schedule.seconds + p->n_steps * PLIM__STEP_SECONDS;
+        *seconds = schedule.seconds + p->n_steps * s->plan->speed.machine.step_seconds;
         plim__schedule_free(&schedule, a);
     }
     plim__free(a, order);
@@ -410,7 +409,7 @@ static plim_status append(plim__search *s, plim__pass p, double seconds)
         return status;
     }
     p.time0 = plan->n_steps;
-    p.seconds = seconds > 0 ? seconds + p.n_steps * PLIM__STEP_SECONDS : s->m.seconds;
+    p.seconds = seconds > 0 ? seconds + p.n_steps * plan->speed.machine.step_seconds : s->m.seconds;
     p.compute = s->m.compute;
     p.read_bytes = s->m.read_bytes;
     p.write_bytes = s->m.write_bytes;

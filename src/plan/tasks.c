@@ -181,6 +181,7 @@ static plim_status list_task(maker *k, uint32_t i)
     const plim__stage *s = &k->p->stage[i];
     plim__tasks *u = k->u;
     u->group[i] = (uint8_t)plim__group_of(k->p, s->depth, s->post);
+    u->seconds[i] = plim__stage_seconds(k->m, k->plan, k->p, s);
     for (uint32_t n = s->first; n < s->first + s->count; n++) {
         const plim__pnode *x = &k->p->node[n];
         for (uint32_t j = 0; j < k->g->node[x->node].n_in; j++) {
@@ -189,7 +190,6 @@ static plim_status list_task(maker *k, uint32_t i)
         }
         for (uint32_t j = 0; j < k->g->node[x->node].n_out; j++)
             if (is_free(k, x->out[j])) PLIM_TRY(add(k, &u->out, x->out[j]));
-        u->seconds[i] += k->node_seconds[n];
     }
     close_list(&u->in);
     close_list(&u->out);
@@ -326,7 +326,7 @@ static void measure_groups(maker *k)
         k->u->trips[g] = 1;
         for (uint32_t l = 0; l < (g <= p->n_cut ? g : 2 * p->n_cut - g); l++) k->u->trips[g] *= (double)plim__loop_trips(&p->loop[l]);
     }
-    for (uint32_t i = 0; i < p->n_nodes; i++) k->node_seconds[i] = plim__pnode_seconds(k->plan, &p->node[i], &k->m->tile.axis[p->node[i].axis0]);
+    for (uint32_t i = 0; i < p->n_nodes; i++) k->node_seconds[i] = plim__pnode_seconds(k->m, k->plan, p, &p->node[i]);
 }
 
 static plim_status fill(maker *k, uint64_t resident)

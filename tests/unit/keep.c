@@ -344,6 +344,9 @@ static void check_cut_net(uint64_t seed, look *sum)
     uint32_t outputs;
     faulty_init(&os);
     plim_settings set = plim_settings_default();
+    plim_machine slow = plim_machine_default(); /* convolutions are spilled on it, and simple functions recomputed */
+    slow.kernel[PLIM_KERNEL_CONV] = (plim_rate){slow.kernel[PLIM_KERNEL_CONV].one / 20, slow.kernel[PLIM_KERNEL_CONV].all / 20};
+    set.machine = &slow;
     set.memory = 256u << 20;
     set.threads = 1 + (uint32_t)(seed % 3);
     set.spill_dir = seed % 5 ? files_dir : NULL;
