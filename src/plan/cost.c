@@ -203,53 +203,87 @@ double plim__stage_seconds(const plim__measure *m, const plim_plan *plan, const 
     return seconds + calls;
 }
 
-typedef struct transfers {
-    double seconds, cpu, fill, requests, read_bytes, write_bytes;
-} transfers;
+/* ----------------------------------------------------------------------------------------- the two lines of time */
 
-static void add_transfer(transfers *t, const plim__measure *m, const plim_plan *plan, const plim__pass *p, const plim__step *s)
+/* One trip through a group of steps, played on two lines of time: what the threads compute, and what the disk moves. A read that is early begins
+ * when its slot comes to life, if the disk has time; the step that needs it waits. A write begins when it can. What goes through rings of slots
+ * is read for the next trip and written for the last one, so it only takes the disk's time. */
+typedef struct player {
+    plim__measure *m;
+    const plim_plan *plan;
+    const plim__pass *p;
+    double now;  /* of the threads */
+    double disk; /* when the disk is done with what was asked of it in this trip */
+    double ring; /* seconds of the disk for rings */
+    double busy; /* seconds of the disk for everything */
+    double compute, fill; /* seconds of kernels; of what the first and the last trip wait for alone */
+} player;
+
+static plim__box_cost transfer_cost(const player *k, const plim__pvalue *v, bool write, double *bytes)
 {
-    const plim__pvalue *v = &p->value[s->index];
-    const bool write = s->kind == PLIM__STEP_WRITE;
-    if (v->stored) return; /* a copy inside the arena */
-    plim__io_file f = planned_file(plan, v);
-    const plim__region flat = {.rank = 1, .dim = {{0, (int64_t)m->slot[v->slot].bytes}}};
-    const plim__region *box = &m->slot[v->slot].box; /* the largest: the first tile of a short dimension may be empty */
+    const plim__slot *slot = &k->m->slot[v->slot];
+    plim__io_file f = planned_file(k->plan, v);
+    const plim__region flat = {.rank = 1, .dim = {{0, (int64_t)slot->bytes}}};
+    const plim__region *box = &slot->box; /* the largest: the first tile of a short dimension may be empty */
     if (v->flat) {
-        plim__file_describe_flat(&f, 0, m->slot[v->slot].bytes);
+        plim__file_describe_flat(&f, 0, slot->bytes);
         box = &flat;
     }
-    const double trips = trips_inside(p, s->depth), bytes = (double)plim__region_count(box) * f.element;
-    const plim__box_cost cost = plim__box_seconds(&plan->speed.machine, &plan->io, &f, box, write);
-    *(write ? &t->write_bytes : &t->read_bytes) += bytes * trips;
-    t->seconds += cost.seconds * trips;
-    t->cpu += cost.cpu * trips;
-    t->requests += cost.requests * trips;
-    t->fill += fmax(cost.seconds, cost.latency);
+    *bytes = (double)plim__region_count(box) * f.element;
+    return plim__box_seconds(&k->plan->speed.machine, &k->plan->io, &f, box, write);
+}
+
+static void play_transfer(player *k, uint32_t t, double trips)
+{
+    const plim__step *s = &k->p->step[t];
+    const plim__pvalue *v = &k->p->value[s->index];
+    const bool write = s->kind == PLIM__STEP_WRITE;
+    double bytes;
+    if (v->stored) return; /* a copy inside the arena */
+    const plim__box_cost cost = transfer_cost(k, v, write, &bytes);
+    const plim__slot *slot = &k->m->slot[v->slot];
+    *(write ? &k->m->write_bytes : &k->m->read_bytes) += (uint64_t)(bytes * trips);
+    k->m->requests += (uint64_t)(cost.requests * trips);
+    k->now += cost.cpu / k->plan->threads; /* transfers take CPUs from the threads that compute */
+    k->busy += cost.seconds;
+    if (slot->copies > 1) {
+        k->ring += cost.seconds;
+        k->fill += fmax(cost.seconds, cost.latency);
+        return;
+    }
+    const double asked = write || slot->first >= t ? k->now : k->m->when[slot->first];
+    const bool idle = asked >= k->disk;
+    k->disk = fmax(k->disk, asked) + (idle ? fmax(cost.seconds, cost.latency) : cost.seconds);
+    if (!write) k->now = fmax(k->now, k->disk);
+}
+
+static void play_step(player *k, uint32_t t, double trips)
+{
+    const plim__step *s = &k->p->step[t];
+    double calls = k->plan->speed.machine.step_seconds;
+    k->m->when[t] = k->now;
+    if (s->kind == PLIM__STEP_STAGE) {
+        const double seconds = stage_seconds(k->m, k->plan, k->p, &k->p->stage[s->index], &calls);
+        k->compute += seconds * trips;
+        k->now += seconds;
+    } else if (s->kind == PLIM__STEP_READ || s->kind == PLIM__STEP_WRITE) {
+        play_transfer(k, t, trips);
+    }
+    k->now += calls;
 }
 
 void plim__pass_cost(plim__measure *m, const plim_plan *plan, const plim__pass *p)
 {
-    const plim_machine *machine = &plan->speed.machine;
-    double compute = 0, calls = 0;
-    transfers t = {0};
-    for (uint32_t i = 0; i < p->n_stages; i++) {
-        const double trips = trips_inside(p, p->stage[i].depth);
-        double call = 0;
-        compute += trips * stage_seconds(m, plan, p, &p->stage[i], &call);
-        calls += trips * call;
+    player k = {.m = m, .plan = plan, .p = p};
+    m->read_bytes = m->write_bytes = m->requests = 0;
+    m->seconds = plim__touch_seconds(plan, m->peak);
+    for (uint32_t t = 0; t < p->n_steps;) {
+        const uint32_t depth = p->step[t].depth;
+        const bool post = p->step[t].post;
+        const double trips = trips_inside(p, depth);
+        k.now = k.disk = k.ring = k.busy = k.fill = 0;
+        for (; t < p->n_steps && p->step[t].depth == depth && p->step[t].post == post; t++) play_step(&k, t, trips);
+        m->seconds += trips * fmax(fmax(k.now, k.disk), k.busy) + k.fill;
     }
-    for (uint32_t i = 0; i < p->n_steps; i++) {
-        const plim__step *s = &p->step[i];
-        calls += trips_inside(p, s->depth) * machine->step_seconds;
-        if (s->kind == PLIM__STEP_READ || s->kind == PLIM__STEP_WRITE) add_transfer(&t, m, plan, p, s);
-    }
-    m->compute = compute;
-    m->read_bytes = (uint64_t)t.read_bytes;
-    m->write_bytes = (uint64_t)t.write_bytes;
-    m->requests = (uint64_t)t.requests;
-    const double busy = compute + t.cpu / plan->threads; /* transfers take CPUs from the threads that compute */
-    const double tiles = trips_inside(p, p->n_cut);
-    const double by_disk = t.seconds + compute / tiles, by_work = busy + t.fill; /* the last tile is computed after its reads, the first waits for them */
-    m->seconds = fmax(by_disk, by_work) + calls + plim__touch_seconds(plan, m->peak);
+    m->compute = k.compute;
 }

@@ -332,15 +332,15 @@ static void enter_group(sim *s, uint32_t g, uint32_t end, uint64_t limit)
     if (s->carried > s->s->peak) s->s->peak = s->carried;
 }
 
-/* Ends the trip: writing has ended, and what is free is dropped. @return what the group takes, all trips together */
+/* Ends the trip: writing has ended, and what is free is dropped. @return what the group takes at the least, all trips together */
 static double leave_group(sim *s, uint32_t g)
 {
     const plim__tasks *u = s->u;
     for (int k = 0; k < 2; k++) let_go_of_written(s);
     for (uint32_t v = 0; v < u->pass->n_values && u->n_groups > 1; v++)
         if (!u->is_carried[v]) leave(s, v), s->instance[v] = PLIM__NONE;
-    const double hidden = HIDDEN * (s->disk < s->compute ? s->disk : s->compute);
-    return u->trips[g] * (s->compute + s->disk - hidden + (s->s->n_items - s->items_before) * s->plan->speed.machine.node_seconds);
+    const double items = (s->s->n_items - s->items_before) * s->plan->speed.machine.node_seconds;
+    return u->trips[g] * (fmax(s->compute, s->disk) + items);
 }
 
 /* Positions of the uses, from the order. */

@@ -49,6 +49,7 @@ static plim_status reserve(plim__measure *m, const plim__alloc *a, const plim__p
     PLIM_TRY(plim__grow(a, (void **)&m->deepest, &m->cap_deepest, p->n_values + p->n_stages + p->n_nodes + 1, sizeof *m->deepest, err));
     PLIM_TRY(plim__grow(a, (void **)&m->shallowest, &m->cap_shallowest, p->n_values + p->n_stages + p->n_nodes + 1, sizeof *m->shallowest, err));
     PLIM_TRY(plim__grow(a, (void **)&m->slot, &m->cap_slots, p->n_values + p->n_stages + p->n_nodes + 1, sizeof *m->slot, err));
+    PLIM_TRY(plim__grow(a, (void **)&m->when, &m->cap_when, p->n_steps + 1, sizeof *m->when, err));
     return plim__grow(a, (void **)&m->live, &m->cap_live, p->n_steps + 1, sizeof *m->live, err);
 }
 
@@ -67,6 +68,7 @@ void plim__measure_free(plim__measure *m, const plim__alloc *a)
     plim__free(a, m->deepest);
     plim__free(a, m->shallowest);
     plim__free(a, m->live);
+    plim__free(a, m->when);
     *m = (plim__measure){0};
 }
 

@@ -24,6 +24,7 @@ typedef struct plim__measure {
     uint8_t *deepest; uint32_t cap_deepest; /* of each slot: the deepest step that uses it */
     uint8_t *shallowest; uint32_t cap_shallowest;
     uint64_t *live; uint32_t cap_live; /* bytes alive at each step */
+    double *when; uint32_t cap_when;   /* seconds into a trip at which each step begins, by the estimate */
     uint64_t peak;                    /* the most bytes alive at one step, what `carried` says included */
     uint32_t peak_step;
     uint64_t read_bytes, write_bytes, requests;

@@ -394,22 +394,24 @@ static plim_status choose_pass(plim__search *s, plim__candidate *best)
     return PLIM_OK;
 }
 
-/* Measures a pass tile by tile, and appends it and its slots to the plan, which owns it from here on, also when this fails.
- * @param seconds  what it takes but for its steps, where that is known better; 0: as measured */
-static plim_status append(plim__search *s, plim__pass p, double seconds)
+/* Measures a pass tile by tile, and appends it and its slots to the plan, which owns it from here on, also when this fails. */
+static plim_status append(plim__search *s, plim__pass p)
 {
     plim_plan *plan = s->plan;
     const plim__alloc *a = &plan->alloc;
     plim_status status = plim__grow(a, (void **)&plan->pass, &plan->cap_passes, plan->n_passes + 1, sizeof *plan->pass, s->err);
     if (status == PLIM_OK) status = plim__pass_measure(&s->m, plan, &p, carried_bytes(s), true, s->err);
-    if (status == PLIM_OK) plim__advance_reads(&s->m, plan, &p);
+    if (status == PLIM_OK) {
+        plim__advance_reads(&s->m, plan, &p);
+        plim__pass_cost(&s->m, plan, &p);
+    }
     if (status == PLIM_OK) status = plim__grow(a, (void **)&plan->slot, &plan->cap_slots, plan->n_slots + s->m.n_slots, sizeof *plan->slot, s->err);
     if (status != PLIM_OK) {
         plim__pass_free(a, &p);
         return status;
     }
     p.time0 = plan->n_steps;
-    p.seconds = seconds > 0 ? seconds + p.n_steps * plan->speed.machine.step_seconds : s->m.seconds;
+    p.seconds = s->m.seconds;
     p.compute = s->m.compute;
     p.read_bytes = s->m.read_bytes;
     p.write_bytes = s->m.write_bytes;
@@ -454,12 +456,11 @@ static plim_status append_kept(plim__search *s, plim__pass *p, const plim__candi
         PLIM_ASSERT(status != PLIM_OK || fits);
     }
     if (status == PLIM_OK) status = plim__pass_build_scheduled(&kept, s->plan, &s->f, p, &schedule, s->err);
-    const double seconds = schedule.seconds;
     plim__free(a, order);
     plim__schedule_free(&schedule, a);
     plim__tasks_free(&tasks, a);
     plim__pass_free(a, p);
-    return status == PLIM_OK ? append(s, kept, seconds) : status;
+    return status == PLIM_OK ? append(s, kept) : status;
 }
 
 /* Builds the chosen pass again. */
@@ -471,7 +472,7 @@ static plim_status commit(plim__search *s, const plim__candidate *c)
     s->f.end = UINT32_MAX;
     PLIM_TRY(status);
     for (uint32_t l = 0; l < p.n_loops; l++) p.loop[l].tile = c->tile[l];
-    return c->kept ? append_kept(s, &p, c) : append(s, p, 0);
+    return c->kept ? append_kept(s, &p, c) : append(s, p);
 }
 
 static bool any_active(const plim__search *s)
@@ -788,7 +789,7 @@ plim_status plim__search_scheduled(plim__search *s, const plim__pass *template, 
     PLIM_TRY(plim__search_restart(s));
     s->f.small = s->f.spill_above = UINT64_MAX;
     PLIM_TRY(plim__pass_build_scheduled(&p, s->plan, &s->f, template, schedule, s->err));
-    PLIM_TRY(append(s, p, schedule->seconds));
+    PLIM_TRY(append(s, p));
     if (any_active(s)) {
         *fits = false;
         PLIM_TRY(find_deferred(s, arena_max, fits));
