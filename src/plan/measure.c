@@ -697,16 +697,23 @@ static void measure_tiles(plim__measure *m, const plim_plan *plan, plim__pass *p
     plim__range loop[PLIM__MAX_LOOPS];
     turns t[PLIM__MAX_LOOPS] = {0};
     if (exact && p->n_cut > 0 && measure_all_tiles(m, plan, p)) return;
-    for (int64_t place = 0; place < (exact && p->n_cut > 1 ? 3 : 1); place++) {
+    if (!exact) { /* an estimate: the first tile, and one that sees its neighbours on all sides */
+        whole_loops(p, loop);
+        measure_tile(m, plan, p, loop, false);
+        for (uint32_t l = 0; l < p->n_cut; l++) loop[l] = trip(&p->loop[l], plim__loop_trips(&p->loop[l]) / 2);
+        if (p->n_cut > 0) measure_tile(m, plan, p, loop, false);
+        return;
+    }
+    for (int64_t place = 0; place < (p->n_cut > 1 ? 3 : 1); place++) {
         whole_loops(p, loop);
         for (uint32_t l = 0; l < p->n_cut; l++) {
             const int64_t trips = plim__loop_trips(&p->loop[l]);
             loop[l] = trip(&p->loop[l], place == 0 ? 0 : place == 1 ? trips / 2 : trips - 1);
         }
-        if (p->n_cut == 0) measure_tile(m, plan, p, loop, exact);
-        for (uint32_t l = 0; l < p->n_cut; l++) measure_loop(m, plan, p, loop, l, exact, &t[l]);
+        if (p->n_cut == 0) measure_tile(m, plan, p, loop, true);
+        for (uint32_t l = 0; l < p->n_cut; l++) measure_loop(m, plan, p, loop, l, true, &t[l]);
     }
-    if (exact && p->n_cut > 1) measure_corners(m, plan, p, loop, 0, t, most_turns(p));
+    if (p->n_cut > 1) measure_corners(m, plan, p, loop, 0, t, most_turns(p));
 }
 
 /* --------------------------------------------------------------------------------------------- lifetimes */

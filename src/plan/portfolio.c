@@ -12,7 +12,7 @@
 #define KEPT_STEP 1.1892 /* between limits for what is kept: four to the octave */
 #define PASSES_STEP 1.4142
 #define MANY_NODES 256   /* programs with more are not searched pass by pass for every arena */
-#define MOST_MEASURED 150000 /* nodes of candidates in searches pass by pass, after which no further one begins: a quarter of a second */
+#define MOST_MEASURED 100000 /* nodes of candidates in one search pass by pass, and in all after which no further one begins: a fifth of a second */
 #define FLOOR_ROUNDS 8
 #define FLOOR_TRIES 3
 #define PARTS 5 /* of what may be held: all but a half of it, but a quarter, and so on */

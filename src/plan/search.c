@@ -175,7 +175,7 @@ static plim_status try_large_tiles(plim__search *s, plim__pass *p, uint32_t loop
     while (t <= (INT64_MAX >> (shift + 1)) && t << shift < p->loop[loop].extent) t <<= shift;
     bool first = true;
     for (int after = 0; t > 0 && after < 2; t >>= shift, first = false) {
-        bool fits;
+        bool fits = false;
         p->loop[loop].tile = t;
         PLIM_TRY(try_large_tiles(s, p, loop + 1, c, carried, later, best, &fits));
         if (first) *room = fits;
@@ -191,6 +191,14 @@ static plim_status try_least_tiles(plim__search *s, plim__pass *p, const plim__c
     return try_tiles(s, p, c, carried, later, best);
 }
 
+/* Seconds that the nodes of a pass take by themselves: no tile makes it faster. */
+static double pass_work(const plim__search *s, const plim__pass *p)
+{
+    double seconds = 0;
+    for (uint32_t i = 0; i < p->n_nodes; i++) seconds += s->work[p->node[i].node];
+    return seconds;
+}
+
 /* Tries a cut and a nesting with all of its tiles, or, where the least peak is looked for, with the least.
  * @param least  set to the least peak that was seen with it, UINT64_MAX where it cannot be used */
 static plim_status try_nesting(plim__search *s, const plim__candidate *c, uint64_t carried, plim__candidate *best, uint64_t *least)
@@ -204,6 +212,10 @@ static plim_status try_nesting(plim__search *s, const plim__candidate *c, uint64
     if (status == PLIM_E_PLAN) return PLIM_OK; /* no progress with this cut */
     if (status != PLIM_OK) return status;
     const double later = later_seconds(s, &p);
+    if (s->keeps && !s->note && !s->smallest && !s->plan->prefer && best->found && pass_work(s, &p) + later >= best->score) {
+        plim__pass_free(&s->plan->alloc, &p); /* it cannot be faster */
+        return PLIM_OK;
+    }
     s->least = *least;
     bool room;
     const bool best_only = s->keeps && !s->note && !s->plan->prefer;
