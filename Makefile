@@ -75,10 +75,10 @@ asan: ## every test under AddressSanitizer and UndefinedBehaviorSanitizer
 	@ninja -C build-asan -j $(JOBS) --quiet
 	@ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 tests/run build-asan
 
-tsan: ## every test under ThreadSanitizer, with the plain thread pool
-	$(call configure,build-tsan,-Dbuildtype=debugoptimized -Ddebug_level=2 -Db_sanitize=thread -Db_lundef=false -Dpthread_pool=true)
+tsan: ## every test under ThreadSanitizer
+	$(call configure,build-tsan,-Dbuildtype=debugoptimized -Ddebug_level=2 -Db_sanitize=thread -Db_lundef=false)
 	@ninja -C build-tsan -j $(JOBS) --quiet
-	@OMP_NUM_THREADS=1 TSAN_OPTIONS=halt_on_error=1:suppressions=$(CURDIR)/tests/tsan.supp tests/run build-tsan
+	@TSAN_OPTIONS=halt_on_error=1 tests/run build-tsan
 
 fuzz: ## run every fuzz target for FUZZ_SECONDS each (clang)
 	@scripts/setup.sh fuzz

@@ -1,18 +1,22 @@
 #!/bin/sh
 # Static offsets on packing instances: height, lower bound, gap and time of each, best of ROUNDS (default 3). A file whose name carries a capacity
 # (A.1048576.csv, as MiniMalloc's are named) must come out at that height or less. Every placement is checked here, by awk, pair by pair.
-#   bench/pack.sh [FILE.csv...]      default: the files in PACK_CASES, or in ../shared/cases/packing beside the project
+#   bench/pack.sh [FILE.csv...]      default: 50 instances made from seeds (bench/pack_cases.c), and the files in PACK_CASES, or in
+#                                    ../shared/cases/packing beside the project
+# A made instance that misses its bound is counted, not an error: the last line says how many reached it.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/prepare.sh"
-prepare
+prepare bench-pack-cases
 cases=${PACK_CASES:-$here/../../shared/cases/packing}
-if [ $# = 0 ]; then
-    set -- "$cases"/*.csv
-    [ -f "$1" ] || { echo "SKIPPED: the packing benchmark: no instances here (name the folder in PACK_CASES)" >&2; exit 77; }
-fi
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
+if [ $# = 0 ]; then
+    mkdir "$tmp/made"
+    "$(dirname "$PLIMSOLL")/bench-pack-cases" "$tmp/made"
+    set -- "$cases"/*.csv "$tmp/made"/*.csv
+    [ -f "$1" ] || shift
+fi
 status=0
 
 # Pairs that are alive together and share bytes, and buffers that end above $2: prints what is wrong.
@@ -29,7 +33,7 @@ overlaps() {
         }' "$1"
 }
 
-printf '%-20s %8s %14s %14s %8s %9s\n' instance buffers height bound gap seconds
+printf '%-24s %8s %14s %14s %8s %9s\n' instance buffers reached bound gap seconds
 for file in "$@"; do
     : >"$tmp/rounds"
     for round in $(seq "${ROUNDS:-3}"); do
@@ -41,13 +45,18 @@ for file in "$@"; do
     done
     buffers=$(($(grep -c . "$file") - 1))
     capacity=$(basename "$file" .csv | sed -n 's/.*\.\([0-9]*\)$/\1/p')
-    sort -k1,1n -k2,2g "$tmp/rounds" | awk -v name="$(basename "$file")" -v n="$buffers" -v capacity="${capacity:-0}" '
+    sort -k1,1n -k2,2g "$tmp/rounds" | awk -v name="$(basename "$file")" -v n="$buffers" -v capacity="${capacity:-0}" \
+        -v made="$(case $file in "$tmp"/*) echo 1 ;; *) echo 0 ;; esac)" -v reached="$tmp/reached.one" '
         NR == 1 { height = $1; bound = $3; seconds = $2 }
         { worst = $1; if ($2 > slowest) slowest = $2 }
         END {
             bad = capacity && worst > capacity
-            printf "%-20s %8d %14.0f %14.0f %7.3f%% %4.2f-%.2f%s\n", name, n, worst, bound, 100 * (worst - bound) / bound, seconds, slowest, bad ? "   ABOVE ITS CAPACITY" : ""
-            exit bad
+            if (worst == bound) print name >reached
+            printf "%-24s %8d %14.0f %14.0f %7.3f%% %4.2f-%.2f%s\n", name, n, worst, bound, 100 * (worst - bound) / bound, seconds, slowest, bad ? "   ABOVE ITS CAPACITY" : ""
+            exit bad && !made
         }' || status=1
+    cat "$tmp/reached.one" >>"$tmp/reached" 2>/dev/null || true
+    rm -f "$tmp/reached.one"
 done
+echo "$(cat "$tmp/reached" 2>/dev/null | grep -c .) of $# reach the bound"
 exit $status

@@ -24,7 +24,6 @@ python3-numpy       | numpy             | the oracle of the tests and of the ben
 TABLE
     [ "${1:-}" != fuzz ] || cat <<'TABLE'
 clang               | tool clang        | libFuzzer
-libomp-dev          | clang omp.h       | OpenMP with clang
 TABLE
     case ${1:-} in bench | bench-arrays) cat <<'TABLE' ;; esac
 python3-dask        | dask              | what plimsoll eval is compared with
@@ -53,7 +52,6 @@ present() { # kind, name
     case $1 in
     tool) command -v "$2" >/dev/null 2>&1 ;;
     header) has_header cc "#include <$2>" ;;
-    clang) has_header clang "#include <$2>" || has_header "clang -fopenmp" "#include <$2>" ;;
     cmocka) pkg-config --exists cmocka 2>/dev/null ;;
     hdf5) pkg-config --exists hdf5-serial 2>/dev/null || pkg-config --exists hdf5 2>/dev/null ;;
     dask) [ -d /usr/lib/python3/dist-packages/dask ] || python3 -c 'import dask.array' >/dev/null 2>&1 ;;

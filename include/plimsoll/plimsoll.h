@@ -21,9 +21,10 @@
  * Conventions
  * - Every function that can fail returns a plim_status and takes an optional last parameter `plim_error *err`.
  * - What `_new` gives, `_free(&p)` takes back and sets to NULL; freeing NULL is allowed.
- * - The library never prints, never aborts, never reads the environment, and has no mutable globals (but for plim_watch, which passes environment
- *   and signals on to the program that it runs).
- * - A handle may be used by one thread at a time; different handles by different threads.
+ * - The library never prints, never aborts, never reads the environment, and has no mutable globals but its compute threads (plim_watch passes
+ *   environment and signals on to the program that it runs).
+ * - A handle may be used by one thread at a time; different handles by different threads. All share the compute threads of the
+ *   process: while one handle uses them, another one computes on the thread that called. A forked child may make handles of its own.
  *
  * What a budget does not cover: memory that the caller allocates itself, and pages of a file system that lives in
  * memory (tmpfs) when an output is put there; the plan names such an output and counts its bytes.
@@ -154,6 +155,99 @@ PLIM_API plim_status plim_resident_read(uint64_t *now, uint64_t *peak, plim_erro
 /** CPUs that this process may use: its affinity, or its control group's quota rounded up, whichever is less; at least 1. */
 PLIM_API uint32_t plim_cpu_count(void);
 
+/* ------------------------------------------------------------------------------------------------ machine */
+
+/** How fast a machine is: where the seconds of a plan come from. A plan takes one from its settings; without one it uses
+ *  plim_machine_default. The library neither looks for a saved description nor measures unless asked to:
+ *
+ *      plim_machine m;
+ *      if (plim_machine_measure(&m, ".", &set, &err) == PLIM_OK && plim_machine_save(&m, "machine.json", &err) == PLIM_OK)
+ *          set.machine = &m;
+ */
+
+typedef struct plim_settings plim_settings;
+
+enum { PLIM_REQUEST_SIZES = 6 }; /**< of requests: 4 KiB, 16 KiB, 64 KiB, 256 KiB, 1 MiB, 4 MiB */
+
+/** What a read or a write of each size costs. */
+typedef struct plim_requests {
+    double seconds[PLIM_REQUEST_SIZES]; /**< elapsed per request while four are in flight, as the transfer engine has them */
+    double cpu[PLIM_REQUEST_SIZES];     /**< seconds that one keeps a CPU busy */
+    double alone[PLIM_REQUEST_SIZES];   /**< from its start to its end with nothing else in flight */
+} plim_requests;
+
+/** Families of kernels that run at a common rate, and what their rate counts per second. */
+typedef enum plim_kernel {
+    PLIM_KERNEL_ELEMENTWISE,    /**< bytes: operands of simple functions in a core's cache, in the type that they are computed in */
+    PLIM_KERNEL_FUNCTION,       /**< evaluations: exp and the like, of f32 */
+    PLIM_KERNEL_COPY,           /**< bytes read and written: rows of neighbours to another place */
+    PLIM_KERNEL_TRANSPOSE,      /**< bytes read and written: neighbours become distant */
+    PLIM_KERNEL_GATHER,         /**< bytes read and written: rows that an index names */
+    PLIM_KERNEL_REDUCE,         /**< bytes: elements of sums, in a core's cache */
+    PLIM_KERNEL_SCAN,           /**< elements: running sums */
+    PLIM_KERNEL_SORT,           /**< elements times the binary logarithm of how many are sorted together */
+    PLIM_KERNEL_TALLY,          /**< elements: counts by digit or by bin */
+    PLIM_KERNEL_WINDOW,         /**< floating point operations of sliding windows */
+    PLIM_KERNEL_POOL,           /**< elements that windows of pooling look at */
+    PLIM_KERNEL_POOL_BACK,      /**< the same of the gradient */
+    PLIM_KERNEL_PRODUCT_F32,    /**< floating point operations: matrix products */
+    PLIM_KERNEL_PRODUCT_F64,
+    PLIM_KERNEL_PRODUCT_INTEGER,
+    PLIM_KERNEL_PRODUCT_THIN,   /**< f32 products with a dimension of a few elements */
+    PLIM_KERNEL_CONV,           /**< floating point operations: convolutions of arrays as models store them */
+    PLIM_KERNEL_CONV_FEW,       /**< the same with less than four outputs */
+    PLIM_KERNEL_CONV_BLOCKED,   /**< of arrays in blocks of channels */
+    PLIM_KERNEL_CONV_BLOCKED_DATA,    /**< gradient with respect to the input */
+    PLIM_KERNEL_CONV_BLOCKED_WEIGHTS, /**< gradient with respect to the weights */
+    PLIM_KERNEL_CONV_DEPTH,     /**< depthwise, in blocks of channels */
+    PLIM_KERNEL_COUNT
+} plim_kernel;
+
+typedef struct plim_rate {
+    double one; /**< per second on one thread */
+    double all; /**< per second on plim_machine.threads threads */
+} plim_rate;
+
+typedef struct plim_machine {
+    size_t size;     /**< sizeof(plim_machine): structs of another version are refused */
+    char cpu[96];    /**< model of the CPU; "" in the defaults */
+    char level[24];  /**< instruction set: "x86-64-v3" */
+    uint32_t cpus;   /**< that the process could use */
+    char file_system[32]; /**< of the folder that was measured: "ext4" */
+    char device[32]; /**< of that folder: "8:1" */
+    char date[32];   /**< of the measurement, ISO 8601 in UTC */
+    char version[24]; /**< of the library that measured */
+    uint32_t threads; /**< behind plim_rate.all */
+    plim_requests direct_read, direct_write, buffered_read, buffered_write;
+    plim_rate kernel[PLIM_KERNEL_COUNT];
+    double memory_rate;      /**< bytes per second between memory and caches, read and written, by all threads */
+    double touch_rate;       /**< bytes per second of fresh memory, touched for the first time by all threads */
+    double step_seconds;     /**< of a step beside its work */
+    double parallel_seconds; /**< until all threads have begun a piece of work and ended it */
+    double node_seconds;     /**< of one call of a kernel beside its work */
+} plim_machine;
+
+/** Rounded values of an ordinary machine: two cores with AVX2 and a virtual disk of 3 GB/s (docs/design.md). */
+PLIM_API plim_machine plim_machine_default(void);
+/** @return PLIM_E_INVALID when a number is not above 0, or not of this world; the message names it */
+PLIM_API plim_status plim_machine_check(const plim_machine *m, plim_error *err);
+/** The defaults, with the description of this machine and the file system of `folder` in place. Measures nothing. */
+PLIM_API plim_status plim_machine_identify(plim_machine *out, const char *folder, plim_error *err);
+/** Measures this machine, with a file without a name in `folder`. Takes some seconds, 200 MiB of memory and 480 MiB of disk.
+ *  @param set  threads, the allocator and progress (thousandths) are used; may be NULL
+ *  @return PLIM_E_IO when no file can be made in the folder, PLIM_E_CANCELLED */
+PLIM_API plim_status plim_machine_measure(plim_machine *out, const char *folder, const plim_settings *set, plim_error *err);
+/** Whether two descriptions are of the same CPU, instruction set, number of CPUs, file system, device and version. */
+PLIM_API bool plim_machine_same(const plim_machine *a, const plim_machine *b);
+/** A hash of what plim_machine_same compares but for the version: for names of files. */
+PLIM_API uint64_t plim_machine_hash(const plim_machine *m);
+/** Number `i` of the description and its name, "direct_read_4KiB_seconds". @return its name, in `name`; NULL after the last */
+PLIM_API const char *plim_machine_number(const plim_machine *m, uint32_t i, double *value, char name[64]);
+/** Writes a JSON file, whole or not at all. */
+PLIM_API plim_status plim_machine_save(const plim_machine *m, const char *path, plim_error *err);
+/** Reads what plim_machine_save wrote. The file is not trusted: a message names the field that is wrong. */
+PLIM_API plim_status plim_machine_load(plim_machine *out, const char *path, plim_error *err);
+
 /* ----------------------------------------------------------------------------------------------- settings */
 
 /** What a run tells while it goes. Return false to cancel. */
@@ -163,7 +257,7 @@ typedef struct plim_progress {
     double seconds;
 } plim_progress;
 
-typedef struct plim_settings {
+struct plim_settings {
     uint64_t memory;       /**< budget for the whole process; 0: what the machine can give (plim_limits_read) */
     uint64_t baseline;     /**< what the process has beside a plan's memory; 0: what this one has when the plan is made. Given, plans of several
                                 programs are alike, whatever is left in this process from those before */
@@ -180,7 +274,8 @@ typedef struct plim_settings {
     void *alloc_ctx;
     bool (*progress)(void *ctx, const plim_progress *now);
     void *progress_ctx;
-} plim_settings;
+    const plim_machine *machine; /**< valid as long as these settings are; NULL: plim_machine_default */
+};
 
 PLIM_API plim_settings plim_settings_default(void);
 
@@ -577,6 +672,7 @@ typedef struct plim_saved_request {
     uint64_t memory, baseline; /**< as in plim_settings; baseline is what the plan reckoned with */
     uint32_t threads;
     const char *spill_dir; /**< NULL: nothing is spilled */
+    const plim_machine *machine; /**< NULL: the defaults */
 } plim_saved_request;
 
 /** @param path  a file that is not trusted; messages name the place in it
@@ -601,7 +697,7 @@ typedef struct plim_buffer {
 
 typedef struct plim_pack_options {
     uint64_t capacity;   /**< stop at the first packing of this height or less; 0: as low as can be */
-    double seconds;      /**< for the exact search; 0: default */
+    double seconds;      /**< ends the search if the bound or the capacity is not reached before; 0: 1 second */
     uint64_t alignment;  /**< 0 or 1: none */
 } plim_pack_options;
 

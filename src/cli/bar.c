@@ -51,14 +51,15 @@ static void time_format(char *buf, size_t size, double seconds)
         snprintf(buf, size, "%lu:%02lu:%02lu", s / 3600, s / 60 % 60, s % 60);
 }
 
-static void draw(const plim_progress *now, bool counts)
+static void draw(const plim_progress *now, const plim__cli_bar *bar)
 {
     const double share = now->total ? (double)now->done / (double)now->total : 0;
     const double rate = now->seconds > 0 ? (double)now->done / now->seconds : 0;
     char rate_text[32], left[24] = "", tail[96];
     plim_bytes_format(rate_text, sizeof rate_text, (uint64_t)rate);
     if (rate > 0 && now->total >= now->done) time_format(left, sizeof left, (double)(now->total - now->done) / rate);
-    if (counts) snprintf(tail, sizeof tail, " %llu of %llu", (unsigned long long)now->done, (unsigned long long)now->total);
+    if (bar->percent) snprintf(tail, sizeof tail, " %3.0f%%", share * 100);
+    else if (bar->counts) snprintf(tail, sizeof tail, " %llu of %llu", (unsigned long long)now->done, (unsigned long long)now->total);
     else snprintf(tail, sizeof tail, " %3.0f%%  %s/s  %s left", share * 100, rate_text, left);
 
     const char *what = now->what ? now->what : "";
@@ -76,7 +77,7 @@ static bool on_progress(void *ctx, const plim_progress *now)
     plim__cli_bar *bar = ctx;
     if (interrupted) return false;
     if (bar->draw && now->seconds >= bar->next) {
-        draw(now, bar->counts);
+        draw(now, bar);
         bar->drawn = true;
         bar->next = now->seconds + DRAW_SECONDS;
     }

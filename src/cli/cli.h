@@ -66,6 +66,7 @@ enum {
     PLIM__CLI_JSON = 16,
     PLIM__CLI_QUIET = 32,
     PLIM__CLI_PLAN_ONLY = 64,
+    PLIM__CLI_MACHINE = 256,  /* which machine's speeds plans are for: chosen by plim__cli_machine (machine.h) */
     PLIM__CLI_NO_SPILL = 128, /* the verb spills into the current folder unless told otherwise: plim__cli_spill_folder */
 };
 
@@ -75,6 +76,10 @@ typedef struct plim__cli_shared {
     plim_settings set; /* memory, threads and spill_dir come from the options */
     uint32_t allow;    /* PLIM__ALLOW_... */
     bool json, quiet, plan_only, no_spill;
+    const char *machine_file; /* --machine */
+    bool no_machine;
+    plim_machine machine;     /* set.machine points here, where it is not NULL */
+    char machine_from[1024];  /* its file, or "defaults" */
 } plim__cli_shared;
 
 typedef struct plim__cli_command {
@@ -107,6 +112,7 @@ const char *plim__cli_nearest(const char *word, const char *const *name, uint32_
 typedef struct plim__cli_bar {
     bool draw, drawn;
     bool counts; /* done and total are things, not bytes: shown as they are. Set after plim__cli_bar_start */
+    bool percent; /* they are neither: only their share is shown. So is this */
     double next; /* seconds of the run at which to draw again */
     struct sigaction before[2];
 } plim__cli_bar;

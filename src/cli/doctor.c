@@ -1,8 +1,9 @@
-/* plimsoll doctor: every limit that applies to this process, what is free, how fast the machine is, and what is wrong with it.
+/* plimsoll doctor: every limit that applies to this process, what is free, how fast the machine is, and what is wrong with it. What was measured is kept
+ * in a file that other verbs plan with (machine.h).
  *
  * Facts first, then findings: cause, harm, remedy. Each finding has a floor below which it is not worth a line. */
-#include "cli/cli.h"
-#include "cli/speed.h"
+#include "cli/folder.h"
+#include "cli/machine.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -14,16 +15,19 @@
 #define MIB ((uint64_t)1 << 20)
 #define GIB ((uint64_t)1 << 30)
 
-typedef struct machine {
+typedef struct facts {
     plim_limits limits;
     uint64_t resident;
     uint32_t cpus, cpus_affinity;
     uint64_t swap_total, swap_used;
     double pressure; /* percent of the last ten seconds in which something waited for memory; NaN: the kernel does not say */
     char folder[PATH_MAX];
-    plim__speed_disk disk;
-    plim__speed_compute compute;
-} machine;
+    plim__cli_folder disk;
+    bool measured;
+    plim_machine speed;
+    char kept[PATH_MAX]; /* where it was saved; "": nowhere */
+    char not_kept[512];  /* why not */
+} facts;
 
 /* ---- facts ---- */
 
@@ -48,7 +52,35 @@ static double pressure_read(void)
     return value;
 }
 
-static plim_status machine_read(machine *m, const char *folder, bool speeds, plim_error *err)
+/* Saves what was measured: where --machine says, else in the cache. */
+static void keep(facts *m, const plim__cli_shared *shared)
+{
+    plim_error err = {0};
+    if (shared->no_machine) return;
+    if (shared->machine_file) {
+        snprintf(m->kept, sizeof m->kept, "%s", shared->machine_file);
+        plim_machine_save(&m->speed, m->kept, &err);
+    } else {
+        plim__cli_machine_keep(m->kept, sizeof m->kept, &m->speed, &err);
+    }
+    if (err.code == PLIM_OK) return;
+    m->kept[0] = 0;
+    snprintf(m->not_kept, sizeof m->not_kept, "%s", err.message);
+}
+
+static plim_status measure(facts *m, const char *folder, plim__cli_shared *shared, plim_error *err)
+{
+    plim__cli_bar bar;
+    plim__cli_bar_start(&bar, shared);
+    bar.percent = true;
+    const plim_status status = plim_machine_measure(&m->speed, folder, &shared->set, err);
+    plim__cli_bar_end(&bar);
+    m->measured = status == PLIM_OK;
+    if (m->measured) keep(m, shared);
+    return status;
+}
+
+static plim_status facts_read(facts *m, const char *folder, plim_error *err)
 {
     uint64_t peak;
     plim_status status = plim_limits_read(&m->limits, err);
@@ -62,9 +94,6 @@ static plim_status machine_read(machine *m, const char *folder, bool speeds, pli
     m->swap_used = m->swap_total > swap_free ? m->swap_total - swap_free : 0;
     m->pressure = pressure_read();
     if (!realpath(folder, m->folder)) snprintf(m->folder, sizeof m->folder, "%s", folder);
-    if (!speeds) return PLIM_OK;
-    plim__speed_disk_measure(&m->disk, folder);
-    plim__speed_compute_measure(&m->compute, m->cpus, m->limits.budget);
     return PLIM_OK;
 }
 
@@ -90,21 +119,29 @@ static void emit_limits(plim__emit *e, const plim_limits *l)
     plim__emit_bytes(e, "budget_bytes", "default budget", l->budget);
 }
 
-static void emit_speeds(plim__emit *e, const machine *m)
+/* MB/s of requests of 1 MiB. */
+static double megabytes(const plim_requests *r) { return 1048576 / r->seconds[4] * 1e-6; }
+
+static void emit_speeds(plim__emit *e, const facts *m)
 {
-    const double mega = 1e-6, giga = 1e-9;
+    const double giga = 1e-9;
+    const plim_machine *s = &m->speed;
     plim__emit_string(e, "folder", "disk at", m->folder);
     if (m->disk.writable) {
         plim__emit_bytes(e, "disk_free_bytes", "disk free", m->disk.free_bytes);
         plim__emit_bool(e, "disk_direct", "direct I/O", m->disk.direct);
-        plim__emit_number(e, "direct_read_mb_per_s", "direct read", "%.0f MB/s", m->disk.direct_read * mega);
-        plim__emit_number(e, "direct_write_mb_per_s", "direct write", "%.0f MB/s", m->disk.direct_write * mega);
-        plim__emit_number(e, "buffered_read_mb_per_s", "buffered read", "%.0f MB/s", m->disk.buffered_read * mega);
-        plim__emit_number(e, "buffered_write_mb_per_s", "buffered write", "%.0f MB/s", m->disk.buffered_write * mega);
     }
-    plim__emit_number(e, "gflop_per_s", "compute f32", "%.0f GFLOP/s", m->compute.flops * giga);
-    plim__emit_number(e, "copy_gb_per_s", "memory copy", "%.1f GB/s", m->compute.copy * giga);
-    plim__emit_number(e, "first_touch_gb_per_s", "new memory", "%.1f GB/s", m->compute.first_touch * giga);
+    if (!m->measured) return;
+    plim__emit_number(e, "direct_read_mb_per_s", m->disk.direct ? "direct read" : NULL, "%.0f MB/s", m->disk.direct ? megabytes(&s->direct_read) : NAN);
+    plim__emit_number(e, "direct_write_mb_per_s", m->disk.direct ? "direct write" : NULL, "%.0f MB/s", m->disk.direct ? megabytes(&s->direct_write) : NAN);
+    plim__emit_number(e, "buffered_read_mb_per_s", "buffered read", "%.0f MB/s", megabytes(&s->buffered_read));
+    plim__emit_number(e, "buffered_write_mb_per_s", "buffered write", "%.0f MB/s", megabytes(&s->buffered_write));
+    plim__emit_number(e, "direct_read_4k_us", "reads of 4 KiB", "%.0f us each", s->direct_read.seconds[0] * 1e6);
+    plim__emit_number(e, "gflop_per_s", "compute f32", "%.0f GFLOP/s", s->kernel[PLIM_KERNEL_PRODUCT_F32].all * giga);
+    plim__emit_number(e, "copy_gb_per_s", "memory copy", "%.1f GB/s", s->memory_rate / 2 * giga);
+    plim__emit_number(e, "first_touch_gb_per_s", "new memory", "%.1f GB/s", s->touch_rate * giga);
+    plim__emit_string(e, "machine", "kept in", m->kept[0] ? m->kept : NULL);
+    if (plim__emit_json(e)) plim__json_machine(plim__emit_json(e), "speeds", s);
 }
 
 /* ---- findings ---- */
@@ -135,7 +172,7 @@ static const plim_limit *limit_named(const plim_limits *l, const char *name)
 }
 
 /* A control group that gives less than half of what the machine has surprises people who look at the machine. */
-static void find_small_group(findings *f, const machine *m)
+static void find_small_group(findings *f, const facts *m)
 {
     static const char *const names[] = {"cgroup v1", "cgroup v2"};
     const plim_limit *ram = limit_named(&m->limits, "RAM");
@@ -151,7 +188,7 @@ static void find_small_group(findings *f, const machine *m)
     }
 }
 
-static void find_little_left(findings *f, const machine *m)
+static void find_little_left(findings *f, const facts *m)
 {
     const plim_limit *l = &m->limits.limit[m->limits.deciding];
     char left[32];
@@ -162,7 +199,7 @@ static void find_little_left(findings *f, const machine *m)
     SAY(x->remedy, "end what else runs here, or raise the limit (%.160s)", l->source);
 }
 
-static void find_address_limit(findings *f, const machine *m)
+static void find_address_limit(findings *f, const facts *m)
 {
     const plim_limit *as = limit_named(&m->limits, "RLIMIT_AS"), *ram = limit_named(&m->limits, "RAM");
     char limit[32];
@@ -173,7 +210,7 @@ static void find_address_limit(findings *f, const machine *m)
     SAY(x->remedy, "ulimit -v unlimited, and limit memory with a control group instead");
 }
 
-static void find_overcommit(findings *f, const machine *m)
+static void find_overcommit(findings *f, const facts *m)
 {
     const plim_limit *o = limit_named(&m->limits, "overcommit");
     if (!o || &m->limits.limit[m->limits.deciding] != o) return;
@@ -183,7 +220,7 @@ static void find_overcommit(findings *f, const machine *m)
     SAY(x->remedy, "sysctl vm.overcommit_memory=0, or raise vm.overcommit_ratio");
 }
 
-static void find_busy_memory(findings *f, const machine *m)
+static void find_busy_memory(findings *f, const facts *m)
 {
     const plim_limit *ram = limit_named(&m->limits, "RAM");
     char used[32];
@@ -201,7 +238,7 @@ static void find_busy_memory(findings *f, const machine *m)
     }
 }
 
-static void find_cpu_quota(findings *f, const machine *m)
+static void find_cpu_quota(findings *f, const facts *m)
 {
     if (m->cpus >= m->cpus_affinity) return;
     finding *x = finding_add(f);
@@ -210,9 +247,18 @@ static void find_cpu_quota(findings *f, const machine *m)
     SAY(x->remedy, "raise cpu.max (v1: cpu.cfs_quota_us), or start %u threads", m->cpus);
 }
 
-static void find_disk(findings *f, const machine *m)
+static void find_unkept(findings *f, const facts *m)
 {
-    const plim__speed_disk *d = &m->disk;
+    if (!m->not_kept[0]) return;
+    finding *x = finding_add(f);
+    SAY(x->cause, "what was measured is not kept: %.180s", m->not_kept);
+    SAY(x->harm, "plans are made for an ordinary machine");
+    SAY(x->remedy, "name a file for it: plimsoll doctor --machine FILE, and --machine FILE from then on");
+}
+
+static void find_disk(findings *f, const facts *m)
+{
+    const plim__cli_folder *d = &m->disk;
     char left[32];
     finding *x;
     if (!d->writable) {
@@ -239,9 +285,10 @@ static void find_disk(findings *f, const machine *m)
         SAY(x->harm, "large outputs and spilled values do not fit");
         SAY(x->remedy, "make room, or put them elsewhere");
     }
-    if (d->direct && fmax(d->direct_read, d->buffered_read) < 100e6) {
+    const double reads = m->measured ? fmax(megabytes(&m->speed.direct_read), megabytes(&m->speed.buffered_read)) : 0;
+    if (d->direct && m->measured && reads < 100) {
         x = finding_add(f);
-        SAY(x->cause, "the disk reads %.0f MB/s", fmax(d->direct_read, d->buffered_read) * 1e-6);
+        SAY(x->cause, "the disk reads %.0f MB/s", reads);
         SAY(x->harm, "anything larger than memory runs at that speed");
         SAY(x->remedy, "move the files to a faster disk");
     }
@@ -265,30 +312,38 @@ static void emit_findings(plim__emit *e, const findings *f)
 
 int plim_cli_doctor(int argc, char **argv)
 {
+    static plim__cli_shared shared;
     bool no_speed = false;
     const plim__cli_option options[] = {
         {"no-speed", 0, PLIM__CLI_IS_FLAG, &no_speed, NULL, "limits only: write no file, measure nothing", NULL},
+        {"machine", 0, PLIM__CLI_IS_TEXT, &shared.machine_file, "FILE", "keep the speeds there", NULL},
+        {"no-machine", 0, PLIM__CLI_IS_FLAG, &shared.no_machine, NULL, "keep them nowhere", NULL},
     };
     const plim__cli_command cmd = {
         .name = "doctor",
-        .synopsis = "[DIR] [--no-speed] [--json]",
+        .synopsis = "[DIR] [--no-speed] [--machine FILE | --no-machine] [--json]",
         .about = "Every limit on this process's memory, what is free, how fast disk (at DIR, or here), compute and\n"
-                 "memory are, and what is wrong: cause, harm, remedy. Takes under two seconds; the file that it\n"
-                 "writes has no name and is gone afterwards.\n",
-        .shared = PLIM__CLI_JSON,
+                 "memory are, and what is wrong: cause, harm, remedy. Takes some seconds; the file that it reads and\n"
+                 "writes has no name and is gone afterwards. The speeds are kept for this machine and this disk, in\n"
+                 "$XDG_CACHE_HOME/plimsoll (~/.cache/plimsoll) or --machine FILE: eval, plan, train and infer plan with\n"
+                 "them from then on.\n",
+        .shared = PLIM__CLI_THREADS | PLIM__CLI_JSON | PLIM__CLI_QUIET,
         .option = options,
-        .n_options = 1,
+        .n_options = sizeof options / sizeof *options,
     };
-    plim__cli_shared shared;
     int leave;
     if (!plim__cli_parse(&cmd, &shared, &argc, argv, &leave)) return leave;
     if (argc > 1) return plim__cli_usage(cmd.name, "doctor looks at one folder at a time");
 
-    static machine m;
+    static facts m;
     static findings found;
     static plim__emit emit;
     plim_error err = {0};
-    if (machine_read(&m, argc ? argv[0] : ".", !no_speed, &err)) return plim__cli_fail(&err, NULL);
+    const char *folder = argc ? argv[0] : ".";
+    if (shared.machine_file && shared.no_machine) return plim__cli_usage(cmd.name, "--machine and --no-machine exclude each other");
+    if (facts_read(&m, folder, &err)) return plim__cli_fail(&err, NULL);
+    if (!no_speed) plim__cli_folder_look(&m.disk, folder);
+    if (m.disk.writable && measure(&m, folder, &shared, &err)) return plim__cli_fail(&err, NULL);
     find_small_group(&found, &m);
     find_little_left(&found, &m);
     find_address_limit(&found, &m);
@@ -296,6 +351,7 @@ int plim_cli_doctor(int argc, char **argv)
     find_busy_memory(&found, &m);
     find_cpu_quota(&found, &m);
     if (!no_speed) find_disk(&found, &m);
+    find_unkept(&found, &m);
 
     plim__emit_start(&emit, stdout, shared.json, cmd.name);
     emit_limits(&emit, &m.limits);

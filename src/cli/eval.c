@@ -1,6 +1,6 @@
 /* plimsoll eval: an expression over array files, inside a budget. stdout carries the result, stderr what was planned and what was measured. */
 #include "cli/bindings.h"
-#include "cli/cli.h"
+#include "cli/machine.h"
 #include "cli/plan_facts.h"
 #include "cli/print_array.h"
 
@@ -83,7 +83,8 @@ static int run_job(job *j, plim__cli_shared *shared)
     if (status == PLIM_OK && (shared->json || !shared->quiet)) {
         plim__emit_start(&emit, shared->json ? stdout : stderr, shared->json, "eval");
         emit_plan(&emit, plim_plan_facts(plan));
-        if (!shared->plan_only) plim__emit_run(&emit, &run);
+        plim__emit_machine_used(&emit, shared);
+        if (!shared->plan_only) plim__emit_run(&emit, &run, plim_plan_facts(plan));
         if (shared->json) plim__emit_outputs(&emit, plan);
         plim__emit_end(&emit);
     }
@@ -115,13 +116,13 @@ int plim_cli_eval(int argc, char **argv)
         .notes = "  plimsoll eval 'mean((x-3)**2, 0)' x=big.npy -o m.npy --memory 512M\n"
                  "  plimsoll eval 'm = mean(x,0); s = std(x,0); z = f16((x-m)/s)' x=big.npy -o z=z.npy -o m=m.npy\n\n"
                  "exit codes: 0 done, 1 failed at run time, 2 wrong expression or bad input, 3 does not fit the budget\n",
-        .shared = PLIM__CLI_MEMORY | PLIM__CLI_THREADS | PLIM__CLI_SPILL | PLIM__CLI_JSON | PLIM__CLI_QUIET | PLIM__CLI_PLAN_ONLY,
+        .shared = PLIM__CLI_MACHINE | PLIM__CLI_MEMORY | PLIM__CLI_THREADS | PLIM__CLI_SPILL | PLIM__CLI_JSON | PLIM__CLI_QUIET | PLIM__CLI_PLAN_ONLY,
         .option = options,
         .n_options = sizeof options / sizeof *options,
     };
     plim__cli_shared shared;
     int leave;
-    if (!plim__cli_parse(&cmd, &shared, &argc, argv, &leave)) return leave;
+    if (!plim__cli_parse(&cmd, &shared, &argc, argv, &leave) || !plim__cli_machine(&cmd, &shared, &leave)) return leave;
     if (argc == 0) return plim__cli_usage(cmd.name, "eval needs an expression such as 'mean(x, 0)'");
     j.text = argv[0];
     plim_error err = {0};

@@ -1,6 +1,6 @@
 /* plimsoll infer: a model over arrays of any length, inside a budget. */
 #include "cli/bindings.h"
-#include "cli/cli.h"
+#include "cli/machine.h"
 #include "cli/model_words.h"
 #include "cli/plan_facts.h"
 #include "cli/print_array.h"
@@ -42,12 +42,13 @@ static void report(const job *j, const plim_plan *plan, const plim__cli_shared *
     const plim_facts *f = plim_plan_facts(plan);
     plim__emit_start(&e, shared->json ? stdout : stderr, shared->json, "infer");
     plim__emit_budget(&e, f);
+    plim__emit_machine_used(&e, shared);
     plim__emit_number(&e, "planned_seconds", "estimated", "%.2f s", f->planned_seconds);
     plim__emit_number(&e, "plan_seconds", "planned in", "%.4f s", f->plan_seconds);
     plim__emit_moves(&e, f);
     plim__emit_peak(&e, f);
     if (run) {
-        plim__emit_run(&e, run);
+        plim__emit_run(&e, run, f);
         emit_times(&e, seconds, j->repeat);
     }
     plim__emit_outputs(&e, plan);
@@ -107,14 +108,14 @@ int plim_cli_infer(int argc, char **argv)
         .notes = "  plimsoll infer model.onnx x.npy -o y.npy --memory 512M\n"
                  "  plimsoll infer model.onnx ids=ids.npy mask=mask.npy -o logits=logits.npy\n\n"
                  "exit codes: 0 done, 1 failed at run time, 2 usage or bad input, 3 does not fit the budget\n",
-        .shared = PLIM__CLI_MEMORY | PLIM__CLI_THREADS | PLIM__CLI_SPILL | PLIM__CLI_NO_SPILL | PLIM__CLI_JSON | PLIM__CLI_QUIET | PLIM__CLI_PLAN_ONLY,
+        .shared = PLIM__CLI_MACHINE | PLIM__CLI_MEMORY | PLIM__CLI_THREADS | PLIM__CLI_SPILL | PLIM__CLI_NO_SPILL | PLIM__CLI_JSON | PLIM__CLI_QUIET | PLIM__CLI_PLAN_ONLY,
         .option = options,
         .n_options = sizeof options / sizeof *options,
     };
     plim__cli_shared shared;
     plim_error err = {0};
     int leave;
-    if (!plim__cli_parse(&cmd, &shared, &argc, argv, &leave)) return leave;
+    if (!plim__cli_parse(&cmd, &shared, &argc, argv, &leave) || !plim__cli_machine(&cmd, &shared, &leave)) return leave;
     if (argc < 2) return plim__cli_usage(cmd.name, "infer needs a model and its input");
     const char *wrong = plim__cli_spill_folder(&shared);
     if (wrong) return plim__cli_usage(cmd.name, "%s", wrong);

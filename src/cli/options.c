@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SHARED_MAX = 8 };
+enum { SHARED_MAX = 10 };
 
 /* ---- the shared options ---- */
 
@@ -41,6 +41,8 @@ static uint32_t shared_rows(plim__cli_option *row, uint32_t which, plim__cli_sha
         {PLIM__CLI_SPILL, {"spill", 0, PLIM__CLI_IS_TEXT, &s->set.spill_dir, "DIR", "where values that do not fit may go", NULL}},
         {PLIM__CLI_NO_SPILL, {"no-spill", 0, PLIM__CLI_IS_FLAG, &s->no_spill, NULL, "keep them in memory, or make them again (default: into this folder)", NULL}},
         {PLIM__CLI_ALLOW, {"allow", 0, PLIM__CLI_IS_CALL, &s->allow, "LIST", "narrower storage that may be used: f16,bf16,int8", take_allow}},
+        {PLIM__CLI_MACHINE, {"machine", 0, PLIM__CLI_IS_TEXT, &s->machine_file, "FILE", "speeds of the machine, as plimsoll doctor saves them", NULL}},
+        {PLIM__CLI_MACHINE, {"no-machine", 0, PLIM__CLI_IS_FLAG, &s->no_machine, NULL, "speeds of an ordinary machine (default: what doctor has measured)", NULL}},
         {PLIM__CLI_JSON, {"json", 0, PLIM__CLI_IS_FLAG, &s->json, NULL, "print one JSON object", NULL}},
         {PLIM__CLI_QUIET, {"quiet", 'q', PLIM__CLI_IS_FLAG, &s->quiet, NULL, "no progress, no summary", NULL}},
         {PLIM__CLI_PLAN_ONLY, {"plan-only", 0, PLIM__CLI_IS_FLAG, &s->plan_only, NULL, "say what would be done, and do nothing", NULL}},

@@ -218,14 +218,15 @@ int plim_cli_pack(int argc, char **argv)
     const plim__cli_option options[] = {
         {.name = "output", .letter = 'o', .kind = PLIM__CLI_IS_TEXT, .to = &j.out, .value = "FILE", .help = "write the table there instead of stdout"},
         {.name = "capacity", .kind = PLIM__CLI_IS_BYTES, .to = &j.options.capacity, .value = "SIZE", .help = "stop at the first packing that is no higher"},
-        {.name = "seconds", .kind = PLIM__CLI_IS_SECONDS, .to = &j.options.seconds, .value = "S", .help = "how long to search; about half a second unless given"},
+        {.name = "seconds", .kind = PLIM__CLI_IS_SECONDS, .to = &j.options.seconds, .value = "S", .help = "how long to search for the bound or --capacity; default 1"},
         {.name = "align", .kind = PLIM__CLI_IS_BYTES, .to = &j.options.alignment, .value = "N", .help = "every offset is a multiple of N"},
     };
     const plim__cli_command cmd = {
         .name = "pack",
         .synopsis = "BUFFERS.csv [-o PLACED.csv] [--capacity SIZE] [--seconds S] [--align N]",
         .about = "Gives every buffer an offset so that buffers alive together share no byte, in as little memory as it can find,\n"
-                 "and says how far that is from the lower bound (the most bytes alive at once). BUFFERS.csv has the columns id, lower,\n"
+                 "and says how far that is from the lower bound (the most bytes alive at once). It stops when the bound is reached or\n"
+                 "its time is up. BUFFERS.csv has the columns id, lower,\n"
                  "upper, size, in any order; lifetimes are half open, [lower, upper). The table comes out with an offset column.\n",
         .notes = "exit codes: 0 done, 2 bad input, 3 no packing within --capacity was found\n",
         .shared = PLIM__CLI_JSON | PLIM__CLI_QUIET,

@@ -2,7 +2,7 @@
  * plan itself where that is asked for.
  *
  * What fits comes with its plan. What does not comes with the plan that needs least, and with the changes that would make it fit. */
-#include "cli/cli.h"
+#include "cli/machine.h"
 #include "cli/model_words.h"
 #include "cli/plan_facts.h"
 #include "cli/saved_request.h"
@@ -77,8 +77,9 @@ static plim_status complete_settings(plim_settings *set, plim_error *err)
 }
 
 /* What a saved plan asked for, in place of options. @param path  where the model is now; NULL: where it was */
-static plim_status take_saved(job *j, const char *path, plim_settings *set, plim_error *err)
+static plim_status take_saved(job *j, const char *path, plim__cli_shared *shared, plim_error *err)
 {
+    plim_settings *set = &shared->set;
     const plim_status status = plim_saved_plan_read(&j->saved, j->from, set, err);
     if (status != PLIM_OK) return status;
     const plim_saved_request *r = plim_saved_plan_request(j->saved);
@@ -88,6 +89,8 @@ static plim_status take_saved(job *j, const char *path, plim_settings *set, plim
     set->baseline = r->baseline;
     set->threads = r->threads;
     set->spill_dir = r->spill_dir;
+    set->machine = r->machine;
+    snprintf(shared->machine_from, sizeof shared->machine_from, "%s", r->machine ? j->from : "defaults");
     return plim_saved_plan_check_model(j->saved, j->path, err);
 }
 
@@ -347,7 +350,7 @@ static void emit_kept(plim__emit *e, const job *j, const answer *a)
 }
 
 /* @param saved  for a file: what was asked; NULL: nobody has to ask it again */
-static void report(FILE *out, const job *j, answer *a, bool json, const plim_saved_request *saved)
+static void report(FILE *out, const job *j, answer *a, const plim__cli_shared *shared, bool json, const plim_saved_request *saved)
 {
     static plim__emit e;
     char plain[32];
@@ -362,6 +365,7 @@ static void report(FILE *out, const job *j, answer *a, bool json, const plim_sav
     }
     emit_verdict(&e, j, a);
     plim__emit_budget(&e, f);
+    plim__emit_machine_used(&e, shared);
     plim__emit_number(&e, "estimated_seconds", "estimated", "%.2f s", f->planned_seconds);
     plim__emit_number(&e, "plan_seconds", "planned in", "%.2f s", f->plan_seconds);
     plim__emit_bytes(&e, "plain_bytes", NULL, a->info.plain_bytes);
@@ -376,18 +380,20 @@ static void report(FILE *out, const job *j, answer *a, bool json, const plim_sav
     plim__emit_end(&e);
 }
 
-static plim_status save(const job *j, answer *a, const plim_settings *set, plim_error *err)
+static plim_status save(const job *j, answer *a, const plim__cli_shared *shared, plim_error *err)
 {
+    const plim_settings *set = &shared->set;
     plim_saved_request asked = {
         .version = PLIM_VERSION, .model_path = j->path, .options = j->how, .memory = a->facts.budget_bytes, .baseline = a->facts.baseline_bytes,
         .threads = set->threads ? set->threads : plim_cpu_count(), .spill_dir = set->spill_dir,
+        .machine = set->machine,
     };
     char *text = NULL;
     size_t n = 0;
     plim_status status = plim_file_identify(&asked.model, j->path, err);
     if (status != PLIM_OK) return status;
     FILE *f = open_memstream(&text, &n);
-    if (f) report(f, j, a, true, &asked);
+    if (f) report(f, j, a, shared, true, &asked);
     if (!f || fclose(f) != 0) status = complain(err, PLIM_E_NOMEM, j->out, "does not fit into memory");
     else status = plim_file_write(j->out, text, n, err);
     free(text);
@@ -416,11 +422,11 @@ static int run_job(job *j, plim__cli_shared *shared)
     plim_error err = {0};
     answer a = {0};
     plim_status status = find_answer(&a, j, &shared->set, &err);
-    if (status == PLIM_OK && j->out && a.facts.fits) status = save(j, &a, &shared->set, &err); /* first: the report for people sorts the layers */
+    if (status == PLIM_OK && j->out && a.facts.fits) status = save(j, &a, shared, &err); /* first: the report for people sorts the layers */
     int code = status == PLIM_OK ? PLIM__EXIT_OK : plim__cli_fail(&err, NULL);
     if (status == PLIM_OK) {
         if (j->schedule) plim__cli_schedule(a.plan);
-        report(stdout, j, &a, shared->json, NULL);
+        report(stdout, j, &a, shared, shared->json, NULL);
         fflush(stdout);
         if (!a.facts.fits) {
             refuse(&a);
@@ -439,7 +445,7 @@ static const char *contradiction(job *j, const plim__cli_shared *shared)
     else if (shared->allow & PLIM__ALLOW_BF16) j->allow = "bf16";
     else if (shared->allow) return "--allow: models are kept in f16 or bf16, not in int8";
     const bool asks = j->how.optimizer || j->allow || j->how.loss || j->batch || j->dims.n || j->largest || j->curve || j->out;
-    if (j->from && (asks || shared->no_spill || set->memory || set->threads || set->spill_dir))
+    if (j->from && (asks || shared->no_spill || set->memory || set->threads || set->spill_dir || shared->machine_file || shared->no_machine))
         return "--from says what to plan: of the other options only --json, --layers, --why and --schedule go with it";
     if (j->largest && j->batch) return "--batch and --largest-batch exclude each other";
     if (j->how.loss && !j->how.optimizer) return "--loss goes with --train OPTIMIZER";
@@ -464,7 +470,7 @@ static int run(job *j, plim__cli_shared *shared, const char *path)
     j->how.batch = j->batch;
     j->how.dim = j->dims.item;
     j->how.n_dims = j->dims.n;
-    if (j->from) status = take_saved(j, path, &shared->set, &err);
+    if (j->from) status = take_saved(j, path, shared, &err);
     if (j->out && is_same_file(j->out, path)) status = complain(&err, PLIM_E_INVALID, j->out, "is the model itself");
     if (status == PLIM_OK) status = complete_settings(&shared->set, &err);
     int code;
@@ -506,13 +512,13 @@ int plim_cli_plan(int argc, char **argv)
                  "  plimsoll plan model.onnx --train adam --batch 64 --curve\n"
                  "  plimsoll plan model.onnx --train adam --memory 8G -o plan.json && plimsoll plan --from plan.json\n\n"
                  "exit codes: 0 fits, 1 failed at run time, 2 usage or bad input, 3 does not fit the budget\n",
-        .shared = PLIM__CLI_MEMORY | PLIM__CLI_THREADS | PLIM__CLI_SPILL | PLIM__CLI_NO_SPILL | PLIM__CLI_ALLOW | PLIM__CLI_JSON,
+        .shared = PLIM__CLI_MACHINE | PLIM__CLI_MEMORY | PLIM__CLI_THREADS | PLIM__CLI_SPILL | PLIM__CLI_NO_SPILL | PLIM__CLI_ALLOW | PLIM__CLI_JSON,
         .option = options,
         .n_options = sizeof options / sizeof *options,
     };
     plim__cli_shared shared;
     int leave;
-    if (!plim__cli_parse(&cmd, &shared, &argc, argv, &leave)) return leave;
+    if (!plim__cli_parse(&cmd, &shared, &argc, argv, &leave) || !plim__cli_machine(&cmd, &shared, &leave)) return leave;
     if (argc != 1 && !(j.from && argc == 0)) return plim__cli_usage(cmd.name, "plan needs one model");
     const char *wrong = contradiction(&j, &shared);
     if (!wrong && !j.from) wrong = plim__cli_spill_folder(&shared);

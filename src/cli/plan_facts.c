@@ -107,10 +107,12 @@ void plim__cli_schedule(const plim_plan *plan)
     free(text);
 }
 
-void plim__emit_run(plim__emit *e, const plim_run_facts *r)
+void plim__emit_run(plim__emit *e, const plim_run_facts *r, const plim_facts *planned)
 {
+    const uint64_t above = r->peak_rss_bytes > planned->planned_peak_bytes ? r->peak_rss_bytes - planned->planned_peak_bytes : 0;
     plim__emit_number(e, "seconds", "took", "%.2f s", r->seconds);
     plim__emit_bytes(e, "peak_rss_bytes", "peak that the kernel saw", r->peak_rss_bytes);
+    plim__emit_bytes(e, "above_plan_bytes", above ? "above the planned peak" : NULL, above);
     plim__emit_bytes(e, "bytes_read", "read", r->bytes_read);
     plim__emit_bytes(e, "bytes_written", "written", r->bytes_written);
 }

@@ -12,7 +12,7 @@ void plim__emit_moves(plim__emit *e, const plim_facts *f);
 /** The step at which memory is highest and what is alive there; as text the largest five. */
 void plim__emit_peak(plim__emit *e, const plim_facts *f);
 /** How long a run took and what it touched. */
-void plim__emit_run(plim__emit *e, const plim_run_facts *r);
+void plim__emit_run(plim__emit *e, const plim_run_facts *r, const plim_facts *planned);
 /** The outputs: name, file, shape, dtype. */
 void plim__emit_outputs(plim__emit *e, const plim_plan *plan);
 /** What a script that asked for JSON needs to know when nothing fits, as an object of its own on stdout. */

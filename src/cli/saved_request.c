@@ -1,4 +1,5 @@
 #include "cli/saved_request.h"
+#include "cli/machine.h"
 
 void plim__emit_saved(plim__json *json, const plim_saved_request *r)
 {
@@ -24,5 +25,6 @@ void plim__emit_saved(plim__json *json, const plim_saved_request *r)
     plim__json_uint(json, "baseline_bytes", r->baseline);
     plim__json_uint(json, "threads", r->threads);
     plim__json_string(json, "spill_dir", r->spill_dir);
+    plim__json_machine(json, "machine", r->machine);
     plim__json_end(json);
 }

@@ -1,6 +1,6 @@
 /* plimsoll train: a model on array files of any size, inside a budget. */
 #include "cli/bindings.h"
-#include "cli/cli.h"
+#include "cli/machine.h"
 #include "cli/history.h"
 #include "cli/model_words.h"
 #include "cli/plan_facts.h"
@@ -199,6 +199,7 @@ static void report(const job *j, const plim__cli_shared *shared, double seconds)
     plim__emit_start(&e, shared->json ? stdout : stderr, shared->json, "train");
     if (!shared->json && plim_model_describe(&info, plim_trainer_model(j->trainer), NULL) == PLIM_OK) plim__emit_model(&e, &info);
     plim__emit_budget(&e, f);
+    plim__emit_machine_used(&e, shared);
     plim__emit_number(&e, "planned_seconds", "estimated for a step", "%.3f s", f->planned_seconds);
     plim__emit_number(&e, "plan_seconds", "planned in", "%.4f s", f->plan_seconds);
     plim__emit_moves(&e, f);
@@ -214,6 +215,7 @@ static void report(const job *j, const plim__cli_shared *shared, double seconds)
         plim__emit_number(&e, "seconds", "took", "%.2f s", seconds);
         plim__emit_number(&e, "step_seconds", "last step", "%.4f s", last.seconds);
         plim__emit_bytes(&e, "peak_rss_bytes", "peak that the kernel saw", peak);
+        plim__emit_bytes(&e, "above_plan_bytes", NULL, peak > f->planned_peak_bytes ? peak - f->planned_peak_bytes : 0);
         emit_losses(&e, j);
     }
     plim__emit_end(&e);
@@ -325,13 +327,13 @@ int plim_cli_train(int argc, char **argv)
         .notes = "  plimsoll train model.keras --data x.npy --target y.npy --loss mse --batch 256 --epochs 2 --memory 2G -o trained.keras\n"
                  "  plimsoll train model.onnx --data x.npy --target y.npy --loss sparse-ce-logits --checkpoint c.safetensors --resume\n\n"
                  "exit codes: 0 done, 1 failed at run time, 2 usage or bad input, 3 does not fit the budget\n",
-        .shared = PLIM__CLI_MEMORY | PLIM__CLI_THREADS | PLIM__CLI_SPILL | PLIM__CLI_NO_SPILL | PLIM__CLI_ALLOW | PLIM__CLI_JSON | PLIM__CLI_QUIET | PLIM__CLI_PLAN_ONLY,
+        .shared = PLIM__CLI_MACHINE | PLIM__CLI_MEMORY | PLIM__CLI_THREADS | PLIM__CLI_SPILL | PLIM__CLI_NO_SPILL | PLIM__CLI_ALLOW | PLIM__CLI_JSON | PLIM__CLI_QUIET | PLIM__CLI_PLAN_ONLY,
         .option = options,
         .n_options = sizeof options / sizeof *options,
     };
     plim__cli_shared shared;
     int leave;
-    if (!plim__cli_parse(&cmd, &shared, &argc, argv, &leave)) return leave;
+    if (!plim__cli_parse(&cmd, &shared, &argc, argv, &leave) || !plim__cli_machine(&cmd, &shared, &leave)) return leave;
     if (argc != 1) return plim__cli_usage(cmd.name, "train needs one model");
     const char *wrong = contradiction(&j, &shared);
     if (wrong) return plim__cli_usage(cmd.name, "%s", wrong);

@@ -84,6 +84,13 @@ typedef struct plim__gradient {
     plim_error *err;
 } plim__gradient;
 
+/** Which kernels a node runs on, and what one iteration of its nest is to them, in the unit of that family's rate: bytes,
+ *  elements or floating point operations (plim_kernel). It describes the op; how fast that is, a plim_machine says. */
+typedef struct plim__work {
+    plim_kernel kernel;
+    double amount; /* above 0 */
+} plim__work;
+
 typedef struct plim__op_row {
     const char *name;
     uint32_t flags;
@@ -96,8 +103,8 @@ typedef struct plim__op_row {
     void (*init)(const plim__call *c);  /* NULL: no axis reduces */
     void (*run)(const plim__call *c);
     void (*merge)(const plim__call *c); /* c->in[j] is a partial output j, merged into c->out[j]; NULL: no axis reduces */
-    /** Work of one iteration of the nest, in units of one simple f32 operation. */
-    double (*work)(const plim_graph *g, const plim__node *n);
+    /** Work of one iteration of the nest. Every row has it. */
+    plim__work (*work)(const plim_graph *g, const plim__node *n);
     /** Adds the gradient of some scalar with respect to the inputs, given that with respect to the outputs (ops/autodiff.h). NULL: none passes. */
     plim_status (*grad)(plim__gradient *d);
 } plim__op_row;

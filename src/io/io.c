@@ -18,7 +18,7 @@
 #include "core/size.h"
 #include "kernels/elementwise.h"
 #include "io/edge_cache.h"
-#include "io/io_walk.h"
+#include "io/io_requests.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -31,28 +31,24 @@
 #define QUEUE 64u
 #define THREADS_MAX 16u
 #define STACK_BYTES ((int64_t)128 << 10)
-#define GAP_MAX ((uint64_t)64 << 10)         /* reading across a gap of this size costs about as much as another request */
-#define BUFFERED_PIECE ((uint64_t)512 << 10) /* what one worker may have in the page cache at a time; twice that for writes */
-#define SEGMENTS 64u                         /* of one bounce read */
-#define TRIES 8                              /* writes of the same bytes that may make no progress */
+#define BUFFERED_PIECE PLIM__IO_BUFFERED_PIECE
+#define TRIES 8 /* writes of the same bytes that may make no progress */
 
 typedef enum request_kind { REQUEST_READ, REQUEST_WRITE, REQUEST_FLUSH } request_kind;
 
 typedef struct request {
     request_kind kind;
-    bool span;
-    const plim__io_file *file;
     plim__io_ticket *ticket;
     uint8_t *buffer; /* the caller's; only read from by writes */
-    plim__io_walk walk;  /* of the first row, where rows are picked */
+    plim__io_transfer t; /* of a flush: total and step are turns */
     const int64_t *row;  /* picked rows, from the box's first; else NULL */
     uint64_t row_stride; /* bytes from one to the next in the file */
-    uint64_t total, next, step; /* bytes; for a flush: turns */
+    uint64_t next;       /* of t.total */
 } request;
 
 typedef struct piece {
     request r;
-    uint64_t lo, hi; /* of r.total */
+    uint64_t lo, hi; /* of r.t.total */
 } piece;
 
 /* Pages written through the page cache that may not be on the disk yet. */
@@ -155,27 +151,17 @@ static void copy_runs(uint8_t *dst, const uint8_t *src, uint64_t len, uint64_t n
 /* Fills dense bytes [lo, hi) of the box: as many runs as fit the bounce buffer and lie close together, in one read. */
 static plim_status read_runs(const worker *w, const piece *p, plim_error *err)
 {
-    const plim__io_walk *walk = &p->r.walk;
+    const plim__io_walk *walk = &p->r.t.walk;
     plim__io_cursor c = plim__io_cursor_at(walk, p->lo);
-    plim__io_segment seg[SEGMENTS];
+    plim__io_gather g;
     for (uint64_t at = p->lo; at < p->hi;) {
-        const uint64_t lo = plim__io_cursor_offset(&c);
-        const uint64_t end = plim__round_down(lo, ALIGN) + w->io->config.bounce_bytes;
-        uint64_t hi = lo, taken = 0;
-        uint32_t n = 0;
-        while (n < SEGMENTS && at + taken < p->hi) {
-            const uint64_t next = plim__io_cursor_offset(&c);
-            if (n > 0 && (next >= end || next - hi > GAP_MAX)) break;
-            seg[n] = plim__io_cursor_take(walk, &c, p->hi - at - taken, end, GAP_MAX);
-            hi = seg[n].off + (seg[n].n - 1) * seg[n].stride + seg[n].len;
-            taken += seg[n].n * seg[n].len;
-            n++;
-        }
-        uint8_t *bounce = w->bounce + lo % ALIGN;
-        PLIM_TRY(read_range(w, p->r.file, bounce, lo, hi, err));
-        for (uint32_t i = 0; i < n; i++) {
-            copy_runs(p->r.buffer + at, bounce + (seg[i].off - lo), seg[i].len, seg[i].n, seg[i].stride);
-            at += seg[i].n * seg[i].len;
+        plim__io_gather_next(&g, walk, &c, p->hi - at, w->io->config.bounce_bytes);
+        uint8_t *bounce = w->bounce + g.lo % ALIGN;
+        PLIM_TRY(read_range(w, p->r.t.file, bounce, g.lo, g.hi, err));
+        for (uint32_t i = 0; i < g.n; i++) {
+            const plim__io_segment *s = &g.seg[i];
+            copy_runs(p->r.buffer + at, bounce + (s->off - g.lo), s->len, s->n, s->stride);
+            at += s->n * s->len;
         }
     }
     return PLIM_OK;
@@ -184,11 +170,11 @@ static plim_status read_runs(const worker *w, const piece *p, plim_error *err)
 /* The same where rows are picked: each is a box of its own. */
 static plim_status read_picked(const worker *w, const piece *p, plim_error *err)
 {
-    const uint64_t dense = p->r.walk.dense;
+    const uint64_t dense = p->r.t.walk.dense;
     for (uint64_t at = p->lo; at < p->hi;) {
         const uint64_t row = at / dense, end = (row + 1) * dense < p->hi ? (row + 1) * dense : p->hi;
         piece one = *p;
-        one.r.walk.base += (uint64_t)p->r.row[row] * p->r.row_stride;
+        one.r.t.walk.base += (uint64_t)p->r.row[row] * p->r.row_stride;
         one.r.buffer += row * dense;
         one.lo = at - row * dense;
         one.hi = end - row * dense;
@@ -200,13 +186,14 @@ static plim_status read_picked(const worker *w, const piece *p, plim_error *err)
 
 static plim_status do_read(const worker *w, const piece *p, plim_error *err)
 {
-    const plim__io_file *f = p->r.file;
+    const plim__io_file *f = p->r.t.file;
+    const uint64_t base = p->r.t.walk.base;
     uint8_t *dst = p->r.buffer + p->lo;
     if (p->r.row) {
         PLIM_TRY(read_picked(w, p, err));
-    } else if (p->r.span) {
-        dst += p->r.walk.base % ALIGN;
-        PLIM_TRY(read_range(w, f, dst, p->r.walk.base + p->lo, p->r.walk.base + p->hi, err));
+    } else if (p->r.t.span) {
+        dst += base % ALIGN;
+        PLIM_TRY(read_range(w, f, dst, base + p->lo, base + p->hi, err));
     } else {
         PLIM_TRY(read_runs(w, p, err));
     }
@@ -324,26 +311,17 @@ static plim_status write_run(worker *w, const plim__io_file *f, const uint8_t *s
 
 static plim_status do_write(worker *w, const piece *p, plim_error *err)
 {
-    const plim__io_walk *walk = &p->r.walk;
-    const uint8_t *src = p->r.buffer + (p->r.span ? walk->base % ALIGN : 0);
+    const plim__io_walk *walk = &p->r.t.walk;
+    const uint8_t *src = p->r.buffer + (p->r.t.span ? walk->base % ALIGN : 0);
     plim__io_cursor c = plim__io_cursor_at(walk, p->lo);
     for (uint64_t at = p->lo; at < p->hi;) {
         const plim__io_segment s = plim__io_cursor_take(walk, &c, p->hi - at, UINT64_MAX, UINT64_MAX);
-        for (uint64_t i = 0; i < s.n; i++, at += s.len) PLIM_TRY(write_run(w, p->r.file, src + at, s.off + i * s.stride, s.len, err));
+        for (uint64_t i = 0; i < s.n; i++, at += s.len) PLIM_TRY(write_run(w, p->r.t.file, src + at, s.off + i * s.stride, s.len, err));
     }
     return PLIM_OK;
 }
 
 /* ----------------------------------------------------------------------------------------- the ring and the workers */
-
-/* Where the piece that begins at r->next ends. Pieces of a span end at block boundaries of the file. A small rest is not worth a piece of its
- * own. */
-static uint64_t piece_end(const request *r)
-{
-    const uint64_t base = r->span ? r->walk.base : 0;
-    const uint64_t end = r->span ? plim__round_down(base + r->next + r->step, ALIGN) - base : r->next + r->step;
-    return end + r->step / 4 < r->total ? end : r->total;
-}
 
 /* Takes a piece of the oldest request. After an error the rest of a request is one piece, which nobody will move. Lock held. */
 static void piece_take(plim__io *io, piece *p)
@@ -351,9 +329,9 @@ static void piece_take(plim__io *io, piece *p)
     request *r = &io->queue[io->head];
     p->r = *r;
     p->lo = r->next;
-    p->hi = io->error.code != PLIM_OK ? r->total : piece_end(r);
+    p->hi = io->error.code != PLIM_OK ? r->t.total : plim__io_piece_end(&r->t, r->next);
     r->next = p->hi;
-    if (p->hi < r->total) {
+    if (p->hi < r->t.total) {
         atomic_fetch_add(&r->ticket->pending, 1);
         return;
     }
@@ -406,42 +384,23 @@ static void submit(plim__io *io, const request *r)
     io->queued++;
     io->unfinished++;
     atomic_store(&r->ticket->pending, 1);
-    if (r->total > r->step)
+    if (r->t.total > r->t.step)
         pthread_cond_broadcast(&io->work);
     else
         pthread_cond_signal(&io->work);
     pthread_mutex_unlock(&io->lock);
 }
 
-/* Bytes of the request that one piece should have: about piece_bytes of the file, gaps that will be read included. */
-static uint64_t piece_step(const plim__io *io, const request *r)
-{
-    const uint64_t most = io->config.piece_bytes;
-    const uint64_t bytes = r->file->drop && most > BUFFERED_PIECE ? BUFFERED_PIECE : most;
-    const plim__io_walk *w = &r->walk;
-    if (r->span || w->rank == 0) return bytes;
-    const uint64_t gap = w->stride[0] - w->run;
-    const uint64_t runs = bytes / (w->run + (gap < GAP_MAX ? gap : GAP_MAX));
-    return w->run >= bytes ? bytes : (runs ? runs : 1) * w->run;
-}
-
 static void transfer(plim__io *io, request_kind kind, const plim__io_file *f, const plim__region *box, void *buffer, plim__io_ticket *ticket)
 {
-    plim__io_layout layout;
-    request r = {.kind = kind, .file = f, .ticket = ticket, .buffer = buffer};
+    request r = {.kind = kind, .ticket = ticket, .buffer = buffer};
     PLIM_ASSERT(atomic_load(&ticket->pending) == 0 && (uintptr_t)buffer % ALIGN == 0);
-    if (f->rows) plim__io_walk_row(f, box, &r.walk);
-    else plim__io_walk_of(f, box, &r.walk);
-    if (r.walk.dense == 0) return;
-    plim__io_layout_of(f, box, kind == REQUEST_WRITE, &layout);
-    r.span = layout.span;
-    r.total = r.span ? r.walk.span : r.walk.dense;
+    plim__io_transfer_of(&r.t, &io->config, f, box, kind == REQUEST_WRITE);
+    if (r.t.total == 0) return;
     if (f->rows) {
         r.row = f->row + box->dim[0].lo;
         r.row_stride = (uint64_t)f->stride[0] * f->element;
-        r.total *= (uint64_t)plim__range_len(box->dim[0]);
     }
-    r.step = piece_step(io, &r);
     submit(io, &r);
 }
 
@@ -487,7 +446,7 @@ plim_status plim__io_flush(plim__io *io, plim_error *err)
 {
     plim__io_ticket ticket = {0};
     PLIM_TRY(wait_all(io, err));
-    submit(io, &(request){.kind = REQUEST_FLUSH, .ticket = &ticket, .total = io->n_workers, .step = 1});
+    submit(io, &(request){.kind = REQUEST_FLUSH, .ticket = &ticket, .t = {.total = io->n_workers, .step = 1}});
     PLIM_TRY(wait_all(io, err));
     plim_error first = {0};
     for (uint32_t i = 0; i < io->n_workers; i++) { /* idle now, so their windows are ours */

@@ -48,18 +48,22 @@ const char *plim__ew_name(plim__ew fn) { return table[fn].name; }
 uint32_t plim__ew_arity(plim__ew fn) { return table[fn].arity; }
 plim__ew_class plim__ew_class_of(plim__ew fn) { return table[fn].cls; }
 
-double plim__ew_work(plim__ew fn, plim_dtype compute)
+double plim__ew_evaluations(plim__ew fn, plim_dtype compute)
 {
     const double wide = compute == PLIM_F32 ? 1 : 2; /* half as many to a vector */
     switch (fn) {
-    case PLIM__EW_DIV: case PLIM__EW_RECIPROCAL: case PLIM__EW_SQRT: return 3 * wide;
-    case PLIM__EW_FLOOR_DIV: case PLIM__EW_MOD: return plim__dtype_is_float(compute) ? 40 * wide : 12;
-    case PLIM__EW_POW: return 20 * wide;
-    case PLIM__EW_ATAN2: case PLIM__EW_NEXTAFTER: case PLIM__EW_CBRT: case PLIM__EW_HYPOT: return 12 * wide;
-    case PLIM__EW_LOGADDEXP: return 18 * wide;
-    case PLIM__EW_COPYSIGN: return wide;
-    default: return table[fn].cls == PLIM__EW_FLOAT ? 8 * wide : wide;
+    case PLIM__EW_DIV: case PLIM__EW_RECIPROCAL: case PLIM__EW_SQRT: case PLIM__EW_COPYSIGN: return 0;
+    case PLIM__EW_FLOOR_DIV: case PLIM__EW_MOD: return plim__dtype_is_float(compute) ? 5 * wide : 1.5;
+    case PLIM__EW_POW: return 2.5 * wide;
+    case PLIM__EW_ATAN2: case PLIM__EW_NEXTAFTER: case PLIM__EW_CBRT: case PLIM__EW_HYPOT: return 1.5 * wide;
+    case PLIM__EW_LOGADDEXP: return 2.25 * wide;
+    default: return table[fn].cls == PLIM__EW_FLOAT ? wide : 0;
     }
+}
+
+double plim__ew_weight(plim__ew fn)
+{
+    return fn == PLIM__EW_DIV || fn == PLIM__EW_RECIPROCAL || fn == PLIM__EW_SQRT ? 1.5 : 1;
 }
 
 /* ----------------------------------------------------------------------------------------------- operands */

@@ -99,8 +99,10 @@ typedef enum plim__ew_class {
 const char *plim__ew_name(plim__ew fn);
 uint32_t plim__ew_arity(plim__ew fn);
 plim__ew_class plim__ew_class_of(plim__ew fn);
-/** One element's cost in units of a simple f32 operation (exp 8, pow 20 ...). */
-double plim__ew_work(plim__ew fn, plim_dtype compute);
+/** What one element costs in evaluations of a function such as exp of an f32; 0 for what memory and caches decide the speed of. */
+double plim__ew_evaluations(plim__ew fn, plim_dtype compute);
+/** Of the others: how much longer than an addition it takes (division, square root). */
+double plim__ew_weight(plim__ew fn);
 
 /** out = fn(in...). Every view has out's rank and extents; broadcast inputs have stride 0. Inputs are converted from their dtype
  *  to `compute` (f32, f64, i64, u64) and the result to out's dtype, a few KiB at a time on the stack: nothing is allocated. WHERE's first

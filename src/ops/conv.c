@@ -219,14 +219,16 @@ static void conv_run(const plim__call *c)
     plim__conv_run(&f, r.into, &v[PART_Y], &v[PART_X], &v[PART_W], c->scratch, c->threads);
 }
 
-/* A multiply-add of a matrix product costs what it does in matmul; of loops over rows, several times that. */
-static double conv_work(const plim_graph *g, const plim__node *n)
+/* A multiply-add per tap; matrix products do them, but loops over rows where there are few outputs. */
+static plim__work conv_work(const plim_graph *g, const plim__node *n)
 {
     const plim__filter f = filter_of(g, n);
-    double work = (f.outputs < 4 ? 1 : 0.15) * (double)plim__sliding_count(&f.window);
-    if (role_of(n).into != PLIM__CONV_X) return grouped(n) ? work * (double)f.channels : work;
-    for (uint32_t d = 0; d < PLIM__SPACE; d++) work /= (double)f.window.stride[d];
-    return grouped(n) ? work * (double)f.outputs : work;
+    const double wide = plim__out(g, n, 0)->dtype == PLIM_F64 ? 2 : 1;
+    plim__work w = {f.outputs < 4 ? PLIM_KERNEL_CONV_FEW : PLIM_KERNEL_CONV, 2 * wide * (double)plim__sliding_count(&f.window)};
+    const bool into_x = role_of(n).into == PLIM__CONV_X;
+    for (uint32_t d = 0; d < PLIM__SPACE && into_x; d++) w.amount /= (double)f.window.stride[d];
+    if (grouped(n)) w.amount *= (double)(into_x ? f.outputs : f.channels);
+    return w;
 }
 
 /* ------------------------------------------------------------------------------------------------- gradients */

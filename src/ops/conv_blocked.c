@@ -298,19 +298,20 @@ static void weights_init(const plim__call *c) { plim__reduce_init(PLIM__FOLD_SUM
 
 static void weights_merge(const plim__call *c) { plim__reduce_merge(PLIM__FOLD_SUM, &c->out[0], &c->in[0]); }
 
-/* A multiply-add in registers runs at some 30e9 a second, one of a depthwise layer, which waits for memory, at a fifth of that. */
-static double blocked_work(const plim_graph *g, const plim__node *n)
+/* Multiply-adds of a block of outputs at one place. */
+static plim__work blocked_work(const plim_graph *g, const plim__node *n)
 {
+    static const plim_kernel kernel[] = {[PLIM__BLOCKED_Y] = PLIM_KERNEL_CONV_BLOCKED, [PLIM__BLOCKED_X] = PLIM_KERNEL_CONV_BLOCKED_DATA,
+                                         [PLIM__BLOCKED_W] = PLIM_KERNEL_CONV_BLOCKED_WEIGHTS};
     const plim__blocked c = blocked_of(g, n);
     const plim__blocked_into into = role_of(n).into;
-    double work = (double)plim__sliding_count(&c.window) * PLIM__BLOCK;
-    if (c.kind == PLIM__BLOCKED_DEPTH) work *= 0.3;
-    else if (c.kind == PLIM__BLOCKED_PLANES) work *= 0.06 * (double)c.channels;
-    else work *= 0.06 * PLIM__BLOCK;
+    plim__work w = {kernel[into], 2 * (double)plim__sliding_count(&c.window) * PLIM__BLOCK};
+    if (c.kind == PLIM__BLOCKED_DEPTH) w.kernel = PLIM_KERNEL_CONV_DEPTH;
+    else w.amount *= c.kind == PLIM__BLOCKED_PLANES ? (double)c.channels : PLIM__BLOCK;
     if (c.kind == PLIM__BLOCKED_FULL && nest_of(g, n).c != 4) /* the chain is no axis */
-        work *= (double)blocks((into == PLIM__BLOCKED_X ? c.outputs : c.channels) / c.groups);
-    if (into == PLIM__BLOCKED_X) work /= (double)(c.window.stride[1] * c.window.stride[2]);
-    return work;
+        w.amount *= (double)blocks((into == PLIM__BLOCKED_X ? c.outputs : c.channels) / c.groups);
+    if (into == PLIM__BLOCKED_X) w.amount /= (double)(c.window.stride[1] * c.window.stride[2]);
+    return w;
 }
 
 /* ------------------------------------------------------------------------------------------------------- gradients */

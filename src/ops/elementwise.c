@@ -93,10 +93,14 @@ static void run(const plim__call *c)
     plim__ew_run((plim__ew)c->node->attr.kind, (plim_dtype)c->node->attr.i[0], &c->out[0], in, c->node->n_in);
 }
 
-static double work(const plim_graph *g, const plim__node *n)
+static plim__work work(const plim_graph *g, const plim__node *n)
 {
     (void)g;
-    return plim__ew_work((plim__ew)n->attr.kind, (plim_dtype)n->attr.i[0]);
+    const plim__ew fn = (plim__ew)n->attr.kind;
+    const plim_dtype compute = (plim_dtype)n->attr.i[0];
+    const double evaluations = plim__ew_evaluations(fn, compute);
+    if (evaluations > 0) return (plim__work){PLIM_KERNEL_FUNCTION, evaluations};
+    return (plim__work){PLIM_KERNEL_ELEMENTWISE, plim__ew_weight(fn) * (n->n_in + 1) * (double)plim_dtype_bytes(compute)};
 }
 
 const plim__op_row plim__row_elementwise = {

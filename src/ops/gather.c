@@ -19,11 +19,9 @@ static plim_status index_check(const plim__value *index, const char *what, plim_
     return PLIM_OK;
 }
 
-static double work(const plim_graph *g, const plim__node *n)
+static plim__work work(const plim_graph *g, const plim__node *n)
 {
-    (void)g;
-    (void)n;
-    return 2;
+    return (plim__work){PLIM_KERNEL_GATHER, 2 * (double)plim_dtype_bytes(plim__out(g, n, 0)->dtype)};
 }
 
 /* The index moves with its own axes. */

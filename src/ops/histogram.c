@@ -55,11 +55,11 @@ static void histogram_run(const plim__call *c)
 
 static void histogram_merge(const plim__call *c) { plim__reduce_merge(PLIM__FOLD_SUM, &c->out[0], &c->in[0]); }
 
-static double histogram_work(const plim_graph *g, const plim__node *n)
+static plim__work histogram_work(const plim_graph *g, const plim__node *n)
 {
     (void)g;
     (void)n;
-    return 6;
+    return (plim__work){PLIM_KERNEL_TALLY, 1};
 }
 
 const plim__op_row plim__row_histogram = {

@@ -9,10 +9,9 @@
 
 static void axes_parallel(const plim_graph *g, const plim__node *n, plim__axes *axes) { plim__axes_parallel(axes, &plim__out(g, n, 0)->shape); }
 
-static double work_copy(const plim_graph *g, const plim__node *n)
+static plim__work work_copy(const plim_graph *g, const plim__node *n)
 {
-    (void)g, (void)n;
-    return 1;
+    return (plim__work){PLIM_KERNEL_COPY, 2 * (double)plim_dtype_bytes(plim__out(g, n, 0)->dtype)};
 }
 
 /* -------------------------------------------------------------------------------------------------- concat

@@ -45,9 +45,11 @@ static void run(const plim__call *c)
 }
 
 /* A power, and a window of squares. */
-static double work(const plim_graph *g, const plim__node *n)
+/* A power, and a sum over neighbours. */
+static plim__work work(const plim_graph *g, const plim__node *n)
 {
-    return (22 + (double)plim__min(n->attr.i[0], lrn_of(g, n).channels)) * (plim__in(g, n, 0)->dtype == PLIM_F64 ? 2 : 1);
+    const double sum = (double)plim__min(n->attr.i[0], lrn_of(g, n).channels) / 8;
+    return (plim__work){PLIM_KERNEL_FUNCTION, (2.75 + sum) * (plim__in(g, n, 0)->dtype == PLIM_F64 ? 2 : 1)};
 }
 
 static plim_status grad(plim__gradient *d)
@@ -95,7 +97,10 @@ static void back_run(const plim__call *c)
     plim__lrn_back_run(&l, &c->out[0], &c->in[0], &c->in[1], c->scratch);
 }
 
-static double back_work(const plim_graph *g, const plim__node *n) { return 2 * work(g, n); }
+static plim__work back_work(const plim_graph *g, const plim__node *n)
+{
+    return (plim__work){PLIM_KERNEL_FUNCTION, 2 * work(g, n).amount};
+}
 
 const plim__op_row plim__row_lrn_back = {
     .name = "lrn_back", .infer = infer, .axes = axes, .reads = back_reads, .scratch = back_scratch, .run = back_run, .work = back_work,

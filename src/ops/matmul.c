@@ -15,6 +15,8 @@
 
 #include <string.h>
 
+#define THIN 8 /* rows or columns below which a product is bound by reading the other matrix */
+
 /* Where each operand's dimensions are: the ranks decide. */
 typedef struct layout {
     uint32_t stack;  /* dimensions of the stack */
@@ -273,10 +275,24 @@ static void merge(const plim__call *c)
     plim__ew_run(PLIM__EW_ADD, c->out[0].dtype, &c->out[0], in, 2);
 }
 
-static double work(const plim_graph *g, const plim__node *n)
+/* Is one of the matrices a few rows or columns? The other one is then read for next to no work. */
+static bool is_thin(const plim_graph *g, const plim__node *n, const layout *l)
 {
-    const plim_dtype t = plim__out(g, n, 0)->dtype; /* a multiply-add in registers; measured against a simple f32 loop */
-    return t == PLIM_F32 ? 0.06 : plim__dtype_is_float(t) ? 0.15 : 2;
+    plim__axes nest;
+    int64_t rows = l->axis_i >= 0 ? 1 : 0;
+    axes(g, n, &nest);
+    for (uint32_t d = 0; d < l->stack && rows > 0 && plim__in(g, n, 1)->shape.rank == 2; d++) rows *= nest.axis[d].extent; /* join_last */
+    if (l->axis_i >= 0) rows *= nest.axis[l->axis_i].extent;
+    return rows < THIN || l->axis_j < 0 || nest.axis[l->axis_j].extent < THIN || nest.axis[l->axis_k].extent < THIN;
+}
+
+static plim__work work(const plim_graph *g, const plim__node *n)
+{
+    const plim_dtype t = plim__out(g, n, 0)->dtype;
+    const layout l = layout_of_node(g, n);
+    if (!plim__dtype_is_float(t)) return (plim__work){PLIM_KERNEL_PRODUCT_INTEGER, 2};
+    if (is_thin(g, n, &l)) return (plim__work){PLIM_KERNEL_PRODUCT_THIN, t == PLIM_F64 ? 4 : 2};
+    return (plim__work){t == PLIM_F64 ? PLIM_KERNEL_PRODUCT_F64 : PLIM_KERNEL_PRODUCT_F32, 2};
 }
 
 const plim__op_row plim__row_matmul = {

@@ -97,10 +97,11 @@ static void run(const plim__call *c)
     plim__update_run(how[a->kind], &by, c->out, in, states);
 }
 
-static double work(const plim_graph *g, const plim__node *n)
+/* Operands that are read and written; a root and a division count as some more. */
+static plim__work work(const plim_graph *g, const plim__node *n)
 {
-    const double wide = plim__in(g, n, 0)->dtype == PLIM_F64 ? 2 : 1;
-    return wide * (n->attr.kind == PLIM__SGD ? 2 : n->attr.kind >= PLIM__ADAM ? 12 : 4);
+    const double operands = n->attr.kind == PLIM__SGD ? 3 : n->attr.kind >= PLIM__ADAM ? 12 : 5;
+    return (plim__work){PLIM_KERNEL_ELEMENTWISE, operands * (double)plim_dtype_bytes(plim__in(g, n, 0)->dtype)};
 }
 
 const plim__op_row plim__row_optimize = {

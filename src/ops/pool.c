@@ -73,10 +73,10 @@ static void pool_run(const plim__call *c)
     plim__pool_run(&p, &y, &x);
 }
 
-static double pool_work(const plim_graph *g, const plim__node *n)
+static plim__work pool_work(const plim_graph *g, const plim__node *n)
 {
     const plim__pooling p = pooling_of(g, n);
-    return 1 + 1.5 * (double)plim__sliding_count(&p.window);
+    return (plim__work){PLIM_KERNEL_POOL, (double)plim__sliding_count(&p.window)};
 }
 
 static plim_status pool_grad(plim__gradient *d)
@@ -147,12 +147,13 @@ static void back_run(const plim__call *c)
     plim__pool_back(&p, &dx, &x, &y, &dy);
 }
 
-static double back_work(const plim_graph *g, const plim__node *n)
+/* Windows that an element lies in; at least one is looked for. */
+static plim__work back_work(const plim_graph *g, const plim__node *n)
 {
     const plim__pooling p = pooling_of(g, n);
-    double work = 5 * (double)plim__sliding_count(&p.window);
-    for (uint32_t d = 0; d < PLIM__SPACE; d++) work /= (double)p.window.stride[d];
-    return 1 + work;
+    double windows = (double)plim__sliding_count(&p.window);
+    for (uint32_t d = 0; d < PLIM__SPACE; d++) windows /= (double)p.window.stride[d];
+    return (plim__work){PLIM_KERNEL_POOL_BACK, windows > 1 ? windows : 1};
 }
 
 const plim__op_row plim__row_pool_back = {

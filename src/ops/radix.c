@@ -251,10 +251,10 @@ static void count_merge(const plim__call *c)
     for (uint32_t j = 0; j < c->node->n_out; j++) plim__reduce_merge(PLIM__FOLD_SUM, &c->out[j], &c->in[j]);
 }
 
-static double count_work(const plim_graph *g, const plim__node *n)
+static plim__work count_work(const plim_graph *g, const plim__node *n)
 {
     (void)g;
-    return n->n_in == 1 ? 6 : 4;
+    return (plim__work){PLIM_KERNEL_TALLY, n->n_in == 1 ? 1 : 0.7}; /* what is known to be elsewhere is not counted */
 }
 
 const plim__op_row plim__row_radix_count = {
@@ -377,10 +377,10 @@ static void narrow_run(const plim__call *c)
     }
 }
 
-static double narrow_work(const plim_graph *g, const plim__node *n)
+static plim__work narrow_work(const plim_graph *g, const plim__node *n)
 {
     const plim_shape *s = &plim__in(g, n, 0)->shape;
-    return (double)s->dim[s->rank - 1] * (double)plim__in(g, n, 1)->shape.dim[0];
+    return (plim__work){PLIM_KERNEL_TALLY, (double)plim__max(s->dim[s->rank - 1] * plim__in(g, n, 1)->shape.dim[0], 1) / 6};
 }
 
 const plim__op_row plim__row_radix_narrow = {
@@ -472,9 +472,9 @@ static void finish_run(const plim__call *c)
     }
 }
 
-static double finish_work(const plim_graph *g, const plim__node *n)
+static plim__work finish_work(const plim_graph *g, const plim__node *n)
 {
-    return 30 * (double)plim__in(g, n, FINISH_RANKS)->shape.dim[0];
+    return (plim__work){PLIM_KERNEL_TALLY, 5 * (double)plim__max(plim__in(g, n, FINISH_RANKS)->shape.dim[0], 1)};
 }
 
 const plim__op_row plim__row_radix_finish = {

@@ -38,11 +38,11 @@ static void run(const plim__call *c)
     plim__random_run(&c->out[0], &plim__out(c->graph, c->node, 0)->shape, key);
 }
 
-static double work(const plim_graph *g, const plim__node *n)
+static plim__work work(const plim_graph *g, const plim__node *n)
 {
     (void)g;
     (void)n;
-    return 4;
+    return (plim__work){PLIM_KERNEL_FUNCTION, 0.5};
 }
 
 const plim__op_row plim__row_random = {

@@ -25,11 +25,9 @@ static plim__view aligned(const plim__call *c, uint32_t j, uint32_t first)
     return plim__view_align(&c->out[j], first, plim__in(c->graph, n, 0)->shape.rank, n->attr.mask, keepdims_of(n));
 }
 
-static double work_one(const plim_graph *g, const plim__node *n)
+static plim__work work_one(const plim_graph *g, const plim__node *n)
 {
-    (void)g;
-    (void)n;
-    return 1;
+    return (plim__work){PLIM_KERNEL_REDUCE, (double)plim_dtype_bytes(plim__in(g, n, 0)->dtype)};
 }
 
 /* ------------------------------------------------------------------------------------------------- reduce */
@@ -128,11 +126,10 @@ static void moments_merge(const plim__call *c)
     plim__moments_merge(&out, c->out[0].stride[0], &part, c->in[0].stride[0]);
 }
 
-static double moments_work(const plim_graph *g, const plim__node *n)
+/* Counts, means and squares are three sums. */
+static plim__work moments_work(const plim_graph *g, const plim__node *n)
 {
-    (void)g;
-    (void)n;
-    return 3;
+    return (plim__work){PLIM_KERNEL_REDUCE, 3 * (double)plim_dtype_bytes(plim__in(g, n, 0)->dtype)};
 }
 
 const plim__op_row plim__row_moments = {

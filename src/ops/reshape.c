@@ -291,10 +291,9 @@ static void run(const plim__call *c)
     copy_spans(&j);
 }
 
-static double work(const plim_graph *g, const plim__node *n)
+static plim__work work(const plim_graph *g, const plim__node *n)
 {
-    (void)g, (void)n;
-    return 1;
+    return (plim__work){PLIM_KERNEL_COPY, 2 * (double)plim_dtype_bytes(plim__out(g, n, 0)->dtype)};
 }
 
 const plim__op_row plim__row_reshape = {

@@ -168,10 +168,10 @@ static void run(const plim__call *c)
     plim__resize_run(&c->out[0], &c->in[0], map, SPACE(c->node->attr));
 }
 
-static double work(const plim_graph *g, const plim__node *n)
+static plim__work work(const plim_graph *g, const plim__node *n)
 {
     (void)g;
-    return n->attr.kind == PLIM__RESIZE_NEAREST ? 2 : 4 * (double)(1u << (SPACE(n->attr) - 1));
+    return (plim__work){PLIM_KERNEL_POOL, n->attr.kind == PLIM__RESIZE_NEAREST ? 1 : (double)(1u << SPACE(n->attr))};
 }
 
 static plim_status grad(plim__gradient *d)
@@ -224,13 +224,13 @@ static void back_run(const plim__call *c)
 }
 
 /* An element collects from as many as the ratio of the extents says, in each dimension twice where it is linear. */
-static double back_work(const plim_graph *g, const plim__node *n)
+static plim__work back_work(const plim_graph *g, const plim__node *n)
 {
     (void)g;
     double gathered = 1;
     for (uint32_t s = 0; s < SPACE(n->attr); s++)
         gathered *= (double)OUT_EXTENT(n->attr, s) / (double)plim__max(IN_EXTENT(n->attr, s), 1) * (n->attr.kind == PLIM__RESIZE_LINEAR ? 2 : 1);
-    return 2 + 2 * gathered;
+    return (plim__work){PLIM_KERNEL_POOL_BACK, gathered > 1 ? gathered : 1};
 }
 
 const plim__op_row plim__row_resize_back = {

@@ -151,11 +151,11 @@ static void scan_run(const plim__call *c)
     else run_across(c, &in, &carry, axis, fast);
 }
 
-static double scan_work(const plim_graph *g, const plim__node *n)
+static plim__work scan_work(const plim_graph *g, const plim__node *n)
 {
     (void)g;
     (void)n;
-    return 4;
+    return (plim__work){PLIM_KERNEL_SCAN, 1};
 }
 
 const plim__op_row plim__row_scan = {

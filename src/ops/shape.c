@@ -14,10 +14,9 @@ static plim_status apply1(plim_graph *g, uint32_t op, uint32_t x, const plim__at
 
 static void axes_parallel(const plim_graph *g, const plim__node *n, plim__axes *axes) { plim__axes_parallel(axes, &plim__out(g, n, 0)->shape); }
 
-static double work_copy(const plim_graph *g, const plim__node *n)
+static plim__work work_copy(const plim_graph *g, const plim__node *n)
 {
-    (void)g, (void)n;
-    return 1;
+    return (plim__work){PLIM_KERNEL_COPY, 2 * (double)plim_dtype_bytes(plim__out(g, n, 0)->dtype)};
 }
 
 /* ----------------------------------------------------------------------------------------------- transpose
@@ -57,6 +56,14 @@ static void transpose_run(const plim__call *c)
     plim__copy(&c->out[0], &turned);
 }
 
+/* Where the last dimension stays the last, whole rows move. */
+static plim__work transpose_work(const plim_graph *g, const plim__node *n)
+{
+    const uint32_t rank = plim__out(g, n, 0)->shape.rank;
+    const bool rows = rank == 0 || n->attr.i[rank - 1] == (int64_t)rank - 1;
+    return (plim__work){rows ? PLIM_KERNEL_COPY : PLIM_KERNEL_TRANSPOSE, 2 * (double)plim_dtype_bytes(plim__out(g, n, 0)->dtype)};
+}
+
 const plim__op_row plim__row_transpose = {
     .name = "transpose",
     .flags = PLIM__OP_CHEAP | PLIM__OP_VIEW,
@@ -64,7 +71,7 @@ const plim__op_row plim__row_transpose = {
     .axes = axes_parallel,
     .reads = transpose_reads,
     .run = transpose_run,
-    .work = work_copy,
+    .work = transpose_work,
     .grad = plim__grad_transpose,
 };
 

@@ -36,9 +36,10 @@ static void run(const plim__call *c)
 }
 
 /* exp, and four passes over what is in the cache; the logarithm takes one more. */
-static double work(const plim_graph *g, const plim__node *n)
+/* An exponential, a maximum, a sum and a division. */
+static plim__work work(const plim_graph *g, const plim__node *n)
 {
-    return (13 + n->attr.kind) * (plim__in(g, n, 0)->dtype == PLIM_F64 ? 2 : 1);
+    return (plim__work){PLIM_KERNEL_FUNCTION, 1.7 * (plim__in(g, n, 0)->dtype == PLIM_F64 ? 2 : 1)};
 }
 
 static plim_status grad(plim__gradient *d)
@@ -75,9 +76,10 @@ static void back_run(const plim__call *c)
     plim__softmax_back_run(&c->out[0], &y, &dy, (uint32_t)c->node->attr.i[0], c->node->attr.kind);
 }
 
-static double back_work(const plim_graph *g, const plim__node *n)
+/* An exponential again where its logarithm was taken; else a sum and a product. */
+static plim__work back_work(const plim_graph *g, const plim__node *n)
 {
-    return (n->attr.kind ? 11 : 4) * (plim__in(g, n, 0)->dtype == PLIM_F64 ? 2 : 1);
+    return (plim__work){PLIM_KERNEL_FUNCTION, (n->attr.kind ? 1.4 : 0.5) * (plim__in(g, n, 0)->dtype == PLIM_F64 ? 2 : 1)};
 }
 
 const plim__op_row plim__row_softmax_back = {

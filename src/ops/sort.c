@@ -26,9 +26,9 @@ static plim_status axis_check(const plim__node *n, const plim__value *x, const c
 }
 
 /* Log2 of the length: what a comparison sort would take, and more than these take, per element. */
-static double order_work(const plim_graph *g, const plim__node *n)
+static plim__work order_work(const plim_graph *g, const plim__node *n)
 {
-    return 8 + 2 * log2((double)plim__in(g, n, 0)->shape.dim[n->attr.i[0]] + 1);
+    return (plim__work){PLIM_KERNEL_SORT, 1 + log2((double)plim__in(g, n, 0)->shape.dim[n->attr.i[0]] + 1)};
 }
 
 /* --------------------------------------------------------------------------------------------------- sort */

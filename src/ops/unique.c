@@ -148,10 +148,11 @@ static void merge(const plim__call *c)
     }
 }
 
-static double work(const plim_graph *g, const plim__node *n)
+/* Parts are sorted, then merged. */
+static plim__work work(const plim_graph *g, const plim__node *n)
 {
     (void)g, (void)n;
-    return 40;
+    return (plim__work){PLIM_KERNEL_SORT, 20};
 }
 
 const plim__op_row plim__row_unique = {

@@ -102,12 +102,12 @@ static void box_run(const plim__call *c)
 }
 
 /* A few passes over rows in the cache, whatever the size. */
-static double box_work(const plim_graph *g, const plim__node *n)
+static plim__work box_work(const plim_graph *g, const plim__node *n)
 {
     const plim__window w = window_of(g, n);
-    double work = 2;
-    for (uint32_t d = 0; d < w.rank; d++) work += w.size[d] > 8 ? 6 : w.size[d] > 1 ? (double)w.size[d] : 0;
-    return work;
+    double flops = 2;
+    for (uint32_t d = 0; d < w.rank; d++) flops += w.size[d] > 8 ? 6 : w.size[d] > 1 ? (double)w.size[d] : 0;
+    return (plim__work){PLIM_KERNEL_WINDOW, flops};
 }
 
 const plim__op_row plim__row_box = {
@@ -154,12 +154,12 @@ static void convolve_run(const plim__call *c)
     plim__convolve_run(&w, &c->out[0], &c->in[0], &kernel, c->scratch);
 }
 
-static double convolve_work(const plim_graph *g, const plim__node *n)
+static plim__work convolve_work(const plim_graph *g, const plim__node *n)
 {
     const plim__window w = window_of(g, n);
-    double work = 1;
-    for (uint32_t d = 0; d < w.rank; d++) work *= (double)w.size[d];
-    return work;
+    double flops = 2;
+    for (uint32_t d = 0; d < w.rank; d++) flops *= (double)w.size[d];
+    return (plim__work){PLIM_KERNEL_WINDOW, flops};
 }
 
 const plim__op_row plim__row_convolve = {

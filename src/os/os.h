@@ -69,7 +69,9 @@ plim_status plim__arena_lock(void *p, uint64_t bytes, plim_error *err);
 
 /* ---- parallel.c: the one pool of compute threads ---- */
 /** Calls fn(arg, i, worker) for i in [0, n), each i once; worker in [0, threads) and stable: item i is always done by worker
- *  i * threads / n, so results do not depend on timing. Returns when all are done. Never nests. */
+ *  i * threads / n, so results do not depend on timing; a worker does its items in order. Returns when all are done. Never
+ *  fails: work for which the system gives no thread is done by the calling one. Any thread may call, also from inside fn:
+ *  one call at a time uses the pool, the others run on the thread that called. In the child of a fork, too. */
 void plim__parallel(uint32_t threads, uint64_t n, void (*fn)(void *arg, uint64_t i, uint32_t worker), void *arg);
 
 /* ---- tempfile.c: outputs appear whole or not at all ---- */

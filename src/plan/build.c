@@ -12,6 +12,7 @@
  * The planner's own memory comes from the plan's allocator and is freed before returning. */
 #include "plan/build.h"
 #include "core/size.h"
+#include "plan/cost.h"
 
 #include <string.h>
 
@@ -31,6 +32,7 @@ typedef struct builder {
     bool *root, *keep;  /* [n_nodes] */
     bool *later;        /* [n_nodes] a node of a later pass reads it */
     bool *remade;       /* [n_nodes] a later pass makes it again */
+    double *price;      /* [n_nodes] seconds to recompute it in a later pass */
     bool *reads_old;    /* [n_nodes] making it again in a later pass would read a state that this one overwrites */
     uint32_t *pnode, *pvalue; /* graph id -> pass index */
     plim__pass *p;
@@ -82,12 +84,18 @@ static bool states_are_free(const builder *b, uint32_t i, bool after)
     return true;
 }
 
+/* Does node i put something in the place of a state? */
+static bool updates_state(const builder *b, uint32_t i)
+{
+    for (uint32_t j = 0; j < b->g->node[i].n_out; j++)
+        if (b->plan->replaces[b->g->node[i].out[j]] != PLIM__NONE) return true;
+    return false;
+}
+
 /* Would node i, inside the loops `around`, put its outputs in the place of states at every trip of one that does not move it, once too often? */
 static bool updates_again(const builder *b, uint32_t i, uint32_t around, uint32_t moved)
 {
-    for (uint32_t j = 0; j < b->g->node[i].n_out; j++)
-        if (b->plan->replaces[b->g->node[i].out[j]] != PLIM__NONE) return around & ~moved;
-    return false;
+    return updates_state(b, i) && (around & ~moved);
 }
 
 /* Does node i, which runs inside the loops `outside`, read of its input k, complete only there, just the part that their trip has made? Nobody widens
@@ -155,6 +163,18 @@ static bool rounds_otherwise(const builder *b, uint32_t i)
     return false;
 }
 
+/* Is node i left to a later pass on purpose: an update, or something that reads what one makes? */
+static bool is_deferred(const builder *b, uint32_t i)
+{
+    if (!b->f->defer) return false;
+    if (updates_state(b, i)) return true;
+    for (uint32_t k = 0; k < b->g->node[i].n_in; k++) {
+        const uint32_t by = b->g->value[b->g->node[i].in[k]].node;
+        if (!at_home(b, b->g->node[i].in[k]) && b->state[by] == STATE_OUT) return true; /* deferred itself, or the pass is refused */
+    }
+    return false;
+}
+
 static void classify_node(builder *b, uint32_t i)
 {
     const plim__node *n = &b->g->node[i];
@@ -193,14 +213,28 @@ static void classify_node(builder *b, uint32_t i)
 
 /* ---------------------------------------------------------------------------------------------- 2. roots */
 
-/* Is node i worth keeping for later passes, or is it cheaper to make it again? */
+/* Seconds to recompute node i in a later pass, and with it what it reads and is not kept. Known for earlier nodes. */
+static double recompute_seconds(const builder *b, uint32_t i)
+{
+    double seconds = b->f->work[i];
+    for (uint32_t k = 0; k < b->g->node[i].n_in; k++) {
+        const uint32_t v = b->g->node[i].in[k];
+        if (!at_home(b, v) && !b->root[b->g->value[v].node]) seconds += b->price[b->g->value[v].node];
+        else if (b->plan->home[v].kind == PLIM__HOME_FILE) seconds += plim__file_seconds(b->plan, b->g->value[v].bytes, false);
+    }
+    return seconds;
+}
+
+/* Is node i worth keeping for later passes, or is it cheaper to recompute it? */
 static bool worth_keeping(const builder *b, uint32_t i)
 {
     const plim__node *n = &b->g->node[i];
-    if (b->accumulates[i] || b->state[i] == STATE_POST || !(plim__op_row_of(n->op)->flags & PLIM__OP_CHEAP)) return true;
     uint64_t bytes = 0;
     for (uint32_t j = 0; j < n->n_out; j++) bytes += b->g->value[n->out[j]].bytes;
-    return bytes <= b->f->small;
+    if (b->accumulates[i] || b->state[i] == STATE_POST || bytes <= b->f->small) return true;
+    if (b->f->work && bytes > b->f->spill_above)
+        return plim__file_seconds(b->plan, bytes, true) + plim__file_seconds(b->plan, bytes, false) < b->price[i];
+    return !(plim__op_row_of(n->op)->flags & PLIM__OP_CHEAP);
 }
 
 /* Does this pass put something in the place of the input v? */
@@ -256,6 +290,7 @@ static void choose_roots(builder *b)
             if (b->plan->is_output[g->node[i].out[j]]) b->root[i] = true;
         if (b->accumulates[i]) b->root[i] = true;
         b->reads_old[i] = reads_old_state(b, i);
+        if (b->f->work) b->price[i] = recompute_seconds(b, i);
         if (b->later[i] && (worth_keeping(b, i) || b->reads_old[i])) b->root[i] = true;
     }
     mark_remade(b);
@@ -277,7 +312,7 @@ static uint32_t pass_value(builder *b, uint32_t v)
 {
     if (b->pvalue[v] == PLIM__NONE || b->plan->home[v].kind == PLIM__HOME_FILE) {
         b->pvalue[v] = b->p->n_values;
-        b->p->value[b->p->n_values++] = (plim__pvalue){.value = v, .slot = PLIM__NONE, .file = PLIM__NONE, .producer = PLIM__NONE};
+        b->p->value[b->p->n_values++] = (plim__pvalue){.value = v, .slot = PLIM__NONE, .file = PLIM__NONE, .producer = PLIM__NONE, .back = PLIM__NONE};
     }
     return b->pvalue[v];
 }
@@ -354,16 +389,19 @@ static void find_movers(builder *b)
         const plim__node *n = &b->g->node[x->node];
         for (uint32_t a = 0; a < x->axes.n; a++) x->moved_by[a] = x->root && x->bind[a] >= 0 ? (uint8_t)(1u << x->bind[a]) : 0;
         for (uint32_t j = 0; j < n->n_out; j++)
-            for (uint32_t d = 0; d < b->g->value[n->out[j]].shape.rank; d++)
-                if (x->axes.out[j][d] >= 0) x->moved_by[x->axes.out[j][d]] |= p->value[x->out[j]].moved_by[d];
+            for (uint32_t d = 0; d < b->g->value[n->out[j]].shape.rank; d++) {
+                if (x->axes.out[j][d] < 0) continue;
+                for (uint32_t v = x->out[j]; v != PLIM__NONE; v = p->value[v].back) x->moved_by[x->axes.out[j][d]] |= p->value[v].moved_by[d];
+            }
         for (uint32_t k = 0; k < n->n_in; k++) {
-            const plim__index *index = plim__nest_reads(b->labels->nest, x->node, k);
+            const plim__index *index = plim__nest_reads(p->nest, x->node, k);
             for (uint32_t d = 0; d < b->g->value[n->in[k]].shape.rank; d++)
                 if (index[d].axis >= 0) p->value[p->operand[x->in0 + k]].moved_by[d] |= x->moved_by[index[d].axis];
         }
-        for (uint32_t j = 0; j < n->n_out; j++) /* a root writes what its own axes say */
+        for (uint32_t j = 0; j < n->n_out; j++) /* a root writes what its own axes say; what is read back is what was spilled */
             for (uint32_t d = 0; d < b->g->value[n->out[j]].shape.rank; d++)
-                if (x->axes.out[j][d] >= 0) p->value[x->out[j]].moved_by[d] |= x->moved_by[x->axes.out[j][d]];
+                for (uint32_t v = x->out[j]; v != PLIM__NONE && x->axes.out[j][d] >= 0; v = p->value[v].back)
+                    p->value[v].moved_by[d] |= x->moved_by[x->axes.out[j][d]];
     }
 }
 
@@ -473,9 +511,10 @@ static plim_status new_builder(builder *b)
     b->later = plim__new(a, n, sizeof *b->later, b->err);
     b->remade = plim__new(a, n, sizeof *b->remade, b->err);
     b->reads_old = plim__new(a, n, sizeof *b->reads_old, b->err);
+    b->price = plim__new(a, n, sizeof *b->price, b->err);
     b->pnode = plim__new(a, n, sizeof *b->pnode, b->err);
     b->pvalue = plim__new(a, b->g->n_values, sizeof *b->pvalue, b->err);
-    if (!b->state || !b->depth || !b->accumulates || !b->within || !b->root || !b->keep || !b->later || !b->remade || !b->reads_old || !b->pnode || !b->pvalue)
+    if (!b->state || !b->depth || !b->accumulates || !b->within || !b->root || !b->keep || !b->later || !b->remade || !b->reads_old || !b->price || !b->pnode || !b->pvalue)
         return PLIM_E_NOMEM;
     memset(b->pnode, 0xff, n * sizeof *b->pnode);
     memset(b->pvalue, 0xff, b->g->n_values * sizeof *b->pvalue);
@@ -494,6 +533,7 @@ static void free_builder(builder *b)
     plim__free(a, b->later);
     plim__free(a, b->remade);
     plim__free(a, b->reads_old);
+    plim__free(a, b->price);
     plim__free(a, b->pnode);
     plim__free(a, b->pvalue);
 }
@@ -535,8 +575,9 @@ plim_status plim__pass_build(plim__pass *out, const plim_plan *plan, const plim_
     set_loops(&b, cut, order);
     for (uint32_t i = 0; i < b.g->n_nodes; i++)
         if (f->active[i]) {
-            classify_node(&b, i);
-            if (b.state[i] == STATE_OUT && f->complete) {
+            const bool deferred = i >= f->end || is_deferred(&b, i);
+            if (!deferred) classify_node(&b, i);
+            if (b.state[i] == STATE_OUT && f->complete && !deferred) {
                 status = PLIM_E_PLAN;
                 goto done;
             }
@@ -560,50 +601,66 @@ done:
     return status;
 }
 
-/* Does the item make something that goes to a file or stays: an output of the program, or what is spilled? */
-static bool is_root(const plim_plan *plan, const plim__schedule *s, const plim__item *x)
+/* The instances of a schedule as the values of the pass. */
+static void collect_instances(plim__pass *p, const plim__pass *t, const plim__schedule *s)
 {
-    for (uint32_t j = 0; j < PLIM__MAX_OUT && x->out[j] != PLIM__NONE; j++) {
-        const plim__instance *made = &s->instance[x->out[j]];
-        if (made->spill || (plan->is_output[made->value] && !made->again)) return true;
-    }
-    return false;
-}
-
-/* Items are the pass's nodes, instances its values: nothing is cut, so there is nothing to classify and no depth to find. */
-static void collect_items(builder *b, const plim__schedule *s)
-{
-    plim__pass *p = b->p;
     for (uint32_t i = 0; i < s->n_instances; i++) {
         const plim__instance *x = &s->instance[i];
-        p->value[i] = (plim__pvalue){.value = x->value, .slot = PLIM__NONE, .file = PLIM__NONE, .producer = x->item, .spill = x->spill, .again = x->again};
+        plim__pvalue *v = &p->value[i];
+        *v = t->value[x->value];
+        memset(v->moved_by, 0, sizeof v->moved_by);
+        v->slot = v->foreign && x->item == PLIM__NONE ? v->slot : PLIM__NONE;
+        v->file = PLIM__NONE;
+        v->producer = x->item;
+        v->again = x->again;
+        v->spill = x->spill || x->back_of != PLIM__NONE;
+        v->flat = v->spill;
+        v->streamed = x->streamed;
+        v->back = PLIM__NONE;
+        PLIM_ASSERT(x->back_of == PLIM__NONE || (x->back_of < i && x->item == PLIM__NONE && s->instance[x->back_of].spill));
     }
+    for (uint32_t i = s->n_instances; i-- > 0;) { /* what is read back, in a chain from what was spilled */
+        const uint32_t of = s->instance[i].back_of;
+        if (of == PLIM__NONE) continue;
+        p->value[i].back = p->value[of].back;
+        p->value[of].back = i;
+    }
+    p->n_values = s->n_instances;
+}
+
+/* Items are the pass's nodes. The template knows where in the loops each runs; what runs again makes what its readers ask for. */
+static void collect_items(builder *b, const plim__pass *t, const plim__schedule *s)
+{
+    plim__pass *p = b->p;
     for (uint32_t i = 0; i < s->n_items; i++) {
         const plim__item *x = &s->item[i];
         plim__pnode *n = &p->node[i];
-        *n = (plim__pnode){.node = x->node, .root = is_root(b->plan, s, x), .axis0 = p->n_axes, .in0 = x->in0, .axes = b->labels->nest->axes[x->node]};
-        for (uint32_t a = 0; a < PLIM__MAX_AXES; a++) n->bind[a] = a < n->axes.n ? (int8_t)loop_of_axis(b, x->node, a) : -1;
+        *n = t->node[x->node];
+        memset(n->moved_by, 0, sizeof n->moved_by);
+        n->root = n->root && !p->value[x->out[0]].again;
+        n->axis0 = p->n_axes;
+        n->in0 = x->in0;
         memcpy(n->out, x->out, sizeof n->out);
         p->n_axes += n->axes.n;
-        if (b->pnode[x->node] != PLIM__NONE) n->same_bits = p->node[b->pnode[x->node]].same_bits = true;
-        b->pnode[x->node] = i;
+        if (b->pnode[n->node] != PLIM__NONE) n->same_bits = p->node[b->pnode[n->node]].same_bits = true;
+        if (!p->value[x->out[0]].again) b->pnode[n->node] = i;
     }
     memcpy(p->operand, s->operand, s->n_operands * sizeof *p->operand);
     p->n_nodes = s->n_items;
-    p->n_values = s->n_instances;
     p->n_operands = s->n_operands;
 }
 
-plim_status plim__pass_build_scheduled(plim__pass *out, const plim_plan *plan, const plim__frontier *f, const plim__labels *labels, const uint8_t *order,
+plim_status plim__pass_build_scheduled(plim__pass *out, const plim_plan *plan, const plim__frontier *f, const plim__pass *template,
                                        const plim__schedule *s, plim_error *err)
 {
-    *out = (plim__pass){.nest = &plan->nest};
-    builder b = {.plan = plan, .g = plan->graph, .f = f, .labels = labels, .p = out, .err = err};
+    *out = (plim__pass){.nest = &plan->nest, .n_loops = template->n_loops, .n_cut = template->n_cut};
+    memcpy(out->loop, template->loop, sizeof out->loop);
+    builder b = {.plan = plan, .g = plan->graph, .f = f, .p = out, .n_cut = template->n_cut, .err = err};
     plim_status status = new_builder(&b);
     if (status != PLIM_OK) goto done;
-    set_loops(&b, 0, order);
     PLIM_TRY_DONE(allocate_tables(&b, s->n_items, s->n_operands, s->n_instances));
-    collect_items(&b, s);
+    collect_instances(out, template, s);
+    collect_items(&b, template, s);
     find_movers(&b);
     PLIM_TRY_DONE(plim__pass_stages(out, plan, f, b.pnode, err));
 done:
@@ -635,13 +692,17 @@ plim_status plim__frontier_update(const plim_plan *plan, plim__frontier *f)
     return PLIM_OK;
 }
 
-/* A file of our own for a value that later passes read again. */
-static plim_status add_spill(plim_plan *plan, uint32_t value, uint32_t *file, plim_error *err)
+/* A file of our own for a value that later passes read, or for what a pass itself spills and reads back. */
+static plim_status add_spill(plim_plan *plan, plim__pvalue *v, plim_error *err)
 {
     PLIM_TRY(plim__grow(&plan->alloc, (void **)&plan->file, &plan->cap_files, plan->n_files + 1, sizeof *plan->file, err));
-    plim__file f = {.kind = PLIM__FILE_SPILL, .value = value, .path = plan->set.spill_dir, .bytes = plan->graph->value[value].bytes};
+    plim__file f = {.kind = PLIM__FILE_SPILL, .value = v->value, .path = plan->set.spill_dir,
+                    .bytes = v->flat ? plan->slot[v->slot].bytes : plan->graph->value[v->value].bytes};
+    const uint64_t offset = plan->own_bytes;
     plim__file_take_room(plan, &f);
-    *file = plan->write_file[value] = plan->n_files;
+    if (v->flat) plim__file_describe_flat(&f.io, offset, f.bytes);
+    else plan->write_file[v->value] = plan->n_files;
+    v->file = plan->n_files;
     plan->file[plan->n_files++] = f;
     return PLIM_OK;
 }
@@ -652,13 +713,12 @@ plim_status plim__pass_settle(plim_plan *plan, plim__frontier *f, plim__pass *p,
         plim__pvalue *v = &p->value[i];
         plim__home *home = &plan->home[v->value];
         if (v->producer == PLIM__NONE) continue;
-        if (v->spill) PLIM_TRY(add_spill(plan, v->value, &v->file, err));
+        if (v->spill) PLIM_TRY(add_spill(plan, v, err));
+        for (uint32_t r = v->back; r != PLIM__NONE; r = p->value[r].back) p->value[r].file = v->file;
         if (v->role == PLIM__ROLE_WHOLE) *home = (plim__home){.kind = PLIM__HOME_ARENA, .slot = v->slot, .file = v->file};
-        else if (v->file != PLIM__NONE) *home = (plim__home){.kind = PLIM__HOME_FILE, .slot = PLIM__NONE, .file = v->file};
+        else if (v->file != PLIM__NONE && !v->flat) *home = (plim__home){.kind = PLIM__HOME_FILE, .slot = PLIM__NONE, .file = v->file};
     }
     for (uint32_t i = 0; i < p->n_nodes; i++) f->made[p->node[i].node] = true;
-    for (uint32_t i = 0; i < p->n_values; i++)
-        if (p->value[i].producer == PLIM__NONE && p->value[i].spill) p->value[i].file = plan->write_file[p->value[i].value];
     return plim__frontier_update(plan, f);
 }
 
@@ -668,6 +728,15 @@ void plim__file_take_room(plim_plan *plan, plim__file *f)
     f->io.path = f->path;
     f->io.writable = true;
     plan->own_bytes = plim__round_up(plan->own_bytes + f->bytes, PLIM__IO_ALIGN);
+}
+
+void plim__file_describe_flat(plim__io_file *f, uint64_t offset, uint64_t bytes)
+{
+    f->offset = offset;
+    f->limit = offset + bytes;
+    f->element = 1;
+    f->shape = (plim_shape){.rank = 1, .dim = {(int64_t)bytes}};
+    f->stride[0] = 1;
 }
 
 void plim__file_describe(plim__io_file *f, const plim_graph *g, uint32_t value, uint64_t offset)

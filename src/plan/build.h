@@ -14,8 +14,11 @@ typedef struct plim__frontier {
     bool *made;     /* [n_nodes] an earlier pass has made it, but not kept it */
     bool *on_file;  /* [n_values] read from or written to a file */
     uint64_t small; /* values up to this size are kept in the arena between passes without further thought */
-    bool complete;  /* only a pass that makes everything is of use */
+    bool complete;  /* only a pass that makes everything is of use, but for what is deferred */
+    bool defer;     /* what takes the place of states is left to later passes */
+    uint32_t end;   /* nodes from here on are left to later passes; UINT32_MAX: none is */
     uint64_t spill_above; /* values that later passes need go to a file above this size; UINT64_MAX: never */
+    const double *work;   /* [n_nodes] seconds that each takes: what is spilled or recomputed goes by price; NULL: what is cheap is recomputed */
 } plim__frontier;
 
 /** @param cut    set of labels that get loops with more than one trip
@@ -24,8 +27,8 @@ typedef struct plim__frontier {
 plim_status plim__pass_build(plim__pass *out, const plim_plan *plan, const plim__frontier *f, const plim__labels *labels, uint32_t cut,
                              const uint8_t *order, plim_error *err);
 
-/** An uncut pass that does what a schedule says. @param order  labels in loop order */
-plim_status plim__pass_build_scheduled(plim__pass *out, const plim_plan *plan, const plim__frontier *f, const plim__labels *labels, const uint8_t *order,
+/** A pass with the loops and tiles of `template` that does what a schedule says. */
+plim_status plim__pass_build_scheduled(plim__pass *out, const plim_plan *plan, const plim__frontier *f, const plim__pass *template,
                                        const plim__schedule *s, plim_error *err);
 
 /** Stages, roles and steps of a pass whose nodes and depths are known. @param pnode  index in the pass of each node of the graph, or PLIM__NONE */
@@ -40,10 +43,13 @@ void plim__file_take_room(plim_plan *plan, plim__file *f);
 /** Describes a dense C-order array of `value` that starts at `offset` of some file. */
 void plim__file_describe(plim__io_file *f, const plim_graph *g, uint32_t value, uint64_t offset);
 
+/** Describes so many bytes of a file that is ours as a flat array of bytes: what is spilled and read back inside a pass. */
+void plim__file_describe_flat(plim__io_file *f, uint64_t offset, uint64_t bytes);
+
 /** Does a value that is written leave from a ring of slots, which live as long as the pass? It is made anew in every tile; others are waited for. */
 static inline bool plim__write_has_ring(const plim_plan *plan, const plim__pass *p, const plim__pvalue *v)
 {
-    return v->role == PLIM__ROLE_WRITE && p->n_cut > 0 && p->node[v->producer].depth == p->n_cut && !p->node[v->producer].post && plan->write_copies > 1;
+    return v->role == PLIM__ROLE_WRITE && !v->flat && p->n_cut > 0 && p->node[v->producer].depth == p->n_cut && !p->node[v->producer].post && plan->write_copies > 1;
 }
 
 #endif

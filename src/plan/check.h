@@ -11,10 +11,33 @@ static inline bool plim__box_is_inside(const plim__region *inner, const plim__re
     return true;
 }
 
-/** I6, I7, I9, I12 and I13 in tiles of the pass and in blocks of their stages: in all of them where there are few, else in the first ones, the last ones and
- *  some between. In check_boxes.c. */
-plim_status plim__check_boxes(const plim_plan *plan, const plim__pass *p, plim_error *err);
-/** I9 in one tile. @param claim  its ranges and boxes. In check.c */
-plim_status plim__check_tile_states(const plim_plan *plan, const plim__pass *p, const plim__ranges *claim, plim_error *err);
+/** Node `reader` of a pass reads as its input `in` a state that output `out` of node `writer` overwrites in the same
+ * pass. */
+typedef struct plim__state_use {
+    uint32_t reader, in, writer, out;
+} plim__state_use;
+
+typedef struct plim__state_uses {
+    plim__state_use *use; /* the caller frees it */
+    uint32_t n, cap;
+} plim__state_uses;
+
+/** I6, I7, I9, I12 and I13 in tiles of the pass and in blocks of their stages: in all of them where there are few, else
+ * in the first ones, the last ones and some between. @param replaces  per value of the graph: the state whose place it
+ * takes, or PLIM__NONE. In check_boxes.c */
+plim_status plim__check_boxes(const plim_plan *plan, const plim__pass *p, const uint32_t *replaces, plim_error *err);
+/** I12 in every tile of the pass and every block of its stages, and I15. @param axis  of a pass that is not cut: the
+ * axis ranges of its one tile; else NULL. In check_bounds.c */
+plim_status plim__check_all_tiles(const plim_plan *plan, const plim__pass *p, const plim__range *axis, plim_error *err);
+/** I3, and the order of the steps in I4 and I5. In check_steps.c */
+plim_status plim__check_steps(const plim_plan *plan, const plim__pass *p, plim_error *err);
+/** I10. In check_steps.c */
+plim_status plim__check_spills(const plim_plan *plan, plim_error *err);
+/** Who reads what is overwritten in the same pass. @param out  to be freed, also when this fails. In check.c */
+plim_status plim__find_state_uses(const plim_plan *plan, const plim__pass *p, const uint32_t *replaces,
+                                  plim__state_uses *out, plim_error *err);
+/** I9 in one tile. In check.c */
+plim_status plim__check_tile_states(const plim_plan *plan, const plim__pass *p, const plim__state_uses *uses,
+                                    const plim__ranges *tile, plim_error *err);
 
 #endif

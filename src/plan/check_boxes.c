@@ -1,18 +1,24 @@
-/* The verifier's part that looks at boxes: in a tile and in a block of a stage, does every node read what is there, and does everything fit where it is put?
+/* The verifier's part that looks at boxes: in a tile and in a block of a stage, does every node read what is there, and
+ * does everything fit where it is put?
  *
- * The ranges and boxes of a tile or a block are claims: they come from plim__pass_regions and plim__stage_regions, which planning and running share. What is
- * tested against them is taken from the graph (plim__region_reads, plim__region_writes) and from the tables of the plan.
+ * The ranges and boxes of a tile or a block are claims: they come from plim__pass_regions and plim__stage_regions,
+ * which planning and running share. What is tested against them is taken from the graph (plim__region_reads,
+ * plim__region_writes) and from the tables of the plan.
  *
- * Tiles and blocks are looked at until TILES_WORK nodes have been; the first two, the last two and a middle one along every loop always. Allocates the claims of
- * one tile and of one block. */
-#include "plan/check.h"
+ * All tiles and blocks are looked at where they are few; else those at the first two, the last two and a middle place
+ * of every loop, in every combination, and others in even steps, until TILES_WORK nodes have been. That boxes fit their
+ * memory is shown for all of them in check_bounds.c. Reads the plan; allocates the claims of one tile and of one block;
+ * any thread. */
 #include "core/dtype.h"
+#include "core/size.h"
+#include "plan/check.h"
 
-#define LOOKS 5            /* trips along one loop, and blocks of a stage, that are always looked at */
+#define LOOKS     5     /* trips along one loop, and blocks of a stage, that are always looked at */
+#define ALL_TILES 10000 /* so many tiles are looked at one by one, if the work allows */
 #if PLIM_DEBUG >= 2
 #define TILES_WORK 100000u /* nodes of tiles and blocks beyond those: a tenth of a second */
 #else
-#define TILES_WORK 10000u  /* some milliseconds */
+#define TILES_WORK 10000u /* some milliseconds */
 #endif
 
 typedef struct looker {
@@ -20,13 +26,21 @@ typedef struct looker {
     const plim_graph *g;
     const plim__pass *p;
     plim__ranges tile, block;
-    uint64_t work; /* nodes that were looked at */
+    plim__state_uses states;
+    uint32_t *last_use; /* per value: the last node of the pass that makes or reads it */
+    uint64_t work;      /* nodes that were looked at */
     plim_error *err;
 } looker;
 
-static const plim__node *graph_node(const looker *k, const plim__pnode *n) { return &k->g->node[n->node]; }
+static const plim__node *graph_node(const looker *k, const plim__pnode *n)
+{
+    return &k->g->node[n->node];
+}
 
-static const char *op_name(const looker *k, const plim__pnode *n) { return plim__op_row_of(graph_node(k, n)->op)->name; }
+static const char *op_name(const looker *k, const plim__pnode *n)
+{
+    return plim__op_row_of(graph_node(k, n)->op)->name;
+}
 
 static bool is_empty(const plim__pnode *n, const plim__range *axis)
 {
@@ -35,9 +49,13 @@ static bool is_empty(const plim__pnode *n, const plim__range *axis)
     return false;
 }
 
-static uint64_t dense_bytes(const plim__value *v, const plim__region *box) { return plim__region_count(box) * plim_dtype_bytes(v->dtype); }
+static uint64_t dense_bytes(const plim__value *v, const plim__region *box)
+{
+    return plim__region_count(box) * plim_dtype_bytes(v->dtype);
+}
 
-/* The box of a sum that is complete when its loops have ended: all of it, but for the part that the loops around them have come to. */
+/* The box of a sum that is complete when its loops have ended: all of it, but for the part that the loops around them
+ * have come to. */
 static plim__region sum_box(const looker *k, const plim__pnode *by, uint32_t out)
 {
     const plim__value *v = &k->g->value[graph_node(k, by)->out[out]];
@@ -58,7 +76,8 @@ static plim__region tile_box(const looker *k, uint32_t i)
     return v->role == PLIM__ROLE_ACC ? sum_box(k, &k->p->node[v->producer], value->out) : k->tile.region[i];
 }
 
-/* The box of pass value i that node n finds: of a sum what is complete, of a value of its own stage what the same block makes. */
+/* The box of pass value i that node n finds: of a sum what is complete, of a value of its own stage what the same block
+ * makes. */
 static plim__region readable_box(const looker *k, const plim__pnode *n, uint32_t i, const plim__ranges *block)
 {
     const plim__pvalue *v = &k->p->value[i];
@@ -66,7 +85,8 @@ static plim__region readable_box(const looker *k, const plim__pnode *n, uint32_t
     plim__region box = tile_box(k, i);
     if (by && by->accumulates) return sum_box(k, by, k->g->value[v->value].out);
     if (by && by->stage == n->stage && block)
-        plim__region_writes(k->g, graph_node(k, by), &by->axes, k->g->value[v->value].out, &block->axis[by->axis0], &box);
+        plim__region_writes(k->g, graph_node(k, by), &by->axes, k->g->value[v->value].out, &block->axis[by->axis0],
+                            &box);
     return box;
 }
 
@@ -81,25 +101,30 @@ static plim_status check_reads(const looker *k, const plim__pnode *n, const plim
         plim__region_reads(k->g, graph_node(k, n), i, axis, &need);
         const plim__region have = readable_box(k, n, v, block);
         const bool sum = pv->producer != PLIM__NONE && k->p->node[pv->producer].accumulates;
-        if (sum && plim__region_count(&have) == 0) continue; /* a trip without a part: what is made of it is written nowhere */
-        PLIM_FAIL_IF(plim__region_count(&need) > 0 && !plim__box_is_inside(&need, &have), k->err, PLIM_E_PLAN, "I7: node %u (%s) reads outside the box that is there%s", n->node, op_name(k, n),
+        if (sum && plim__region_count(&have) == 0)
+            continue; /* a trip without a part: what is made of it is written nowhere */
+        PLIM_FAIL_IF(plim__region_count(&need) > 0 && !plim__box_is_inside(&need, &have), k->err, PLIM_E_PLAN,
+                     "I7: node %u (%s) reads outside the box that is there%s", n->node, op_name(k, n),
                      block ? ", in a block" : "");
     }
     return PLIM_OK;
 }
 
-/* I13: an axis that cannot be cut is whole; one that is scanned begins at its beginning, or goes on where the tile before has ended. */
+/* I13: an axis that cannot be cut is whole; one that is scanned begins at its beginning, or goes on where the tile
+ * before has ended. */
 static plim_status check_axes(const looker *k, const plim__pnode *n, const plim__range *axis)
 {
     for (uint32_t a = 0; a < n->axes.n; a++) {
         const plim__range r = axis[a], tile = k->tile.axis[n->axis0 + a];
         const int64_t extent = n->axes.axis[a].extent;
-        PLIM_FAIL_IF(r.lo < 0 || r.hi > extent, k->err, PLIM_E_PLAN, "I6: node %u (%s) leaves axis %u", n->node, op_name(k, n), a);
+        PLIM_FAIL_IF(r.lo < 0 || r.hi > extent, k->err, PLIM_E_PLAN, "I6: node %u (%s) leaves axis %u", n->node,
+                     op_name(k, n), a);
         PLIM_FAIL_IF(n->axes.axis[a].kind == PLIM__WHOLE && (r.lo != 0 || r.hi != extent), k->err, PLIM_E_PLAN,
                      "I13: axis %u of node %u (%s) cannot be cut and is", a, n->node, op_name(k, n));
         if (n->axes.axis[a].kind != PLIM__SCAN) continue;
         const bool goes_on = n->accumulates && r.lo == tile.lo && r.hi == tile.hi;
-        PLIM_FAIL_IF(r.lo != 0 && !goes_on, k->err, PLIM_E_PLAN, "I13: node %u (%s) begins at %lld what has to be run from the beginning", n->node, op_name(k, n),
+        PLIM_FAIL_IF(r.lo != 0 && !goes_on, k->err, PLIM_E_PLAN,
+                     "I13: node %u (%s) begins at %lld what has to be run from the beginning", n->node, op_name(k, n),
                      (long long)r.lo);
     }
     return PLIM_OK;
@@ -113,7 +138,7 @@ static plim_status check_fits(const looker *k, uint32_t i)
     const plim__pvalue *v = &k->p->value[i];
     if (v->role == PLIM__ROLE_CONST || v->role == PLIM__ROLE_PRIVATE) return PLIM_OK;
     const plim__region box = tile_box(k, i);
-    const uint32_t file = v->foreign ? k->plan->home[v->value].file : v->file;
+    const uint32_t file = v->foreign ? k->plan->home[v->value].file : v->flat ? PLIM__NONE : v->file;
     uint64_t bytes = dense_bytes(&k->g->value[v->value], &box);
     if (file != PLIM__NONE) {
         plim__io_layout layout;
@@ -121,8 +146,8 @@ static plim_status check_fits(const looker *k, uint32_t i)
         bytes = layout.bytes;
     }
     const plim__slot *s = &k->plan->slot[v->slot];
-    PLIM_FAIL_IF(bytes > s->bytes, k->err, PLIM_E_PLAN, "I12: a box of '%s' has %llu bytes, its slot %llu", k->g->value[v->value].name,
-                 (unsigned long long)bytes, (unsigned long long)s->bytes);
+    PLIM_FAIL_IF(bytes > s->bytes, k->err, PLIM_E_PLAN, "I12: a box of '%s' has %llu bytes, its slot %llu",
+                 k->g->value[v->value].name, (unsigned long long)bytes, (unsigned long long)s->bytes);
     return PLIM_OK;
 }
 
@@ -131,8 +156,8 @@ static plim_status check_copies(const looker *k, const plim__pnode *n)
 {
     if (n->copies_slot == PLIM__NONE) return PLIM_OK;
     const plim__slot *s = &k->plan->slot[n->copies_slot];
-    PLIM_FAIL_IF(s->copies + 1 < k->plan->threads, k->err, PLIM_E_PLAN, "I12: node %u has accumulators for %u threads of %u", n->node, s->copies + 1,
-                 k->plan->threads);
+    PLIM_FAIL_IF(s->copies + 1 < k->plan->threads, k->err, PLIM_E_PLAN,
+                 "I12: node %u has accumulators for %u threads of %u", n->node, s->copies + 1, k->plan->threads);
     uint64_t end = 0;
     for (uint32_t j = 0; j < graph_node(k, n)->n_out; j++) {
         const plim__value *v = &k->g->value[graph_node(k, n)->out[j]];
@@ -141,45 +166,53 @@ static plim_status check_copies(const looker *k, const plim__pnode *n)
         PLIM_FAIL_IF(n->copy_offset[j] < end, k->err, PLIM_E_PLAN, "I12: accumulators of node %u overlap", n->node);
         end = n->copy_offset[j] + dense_bytes(v, &box);
     }
-    PLIM_FAIL_IF(end > s->bytes, k->err, PLIM_E_PLAN, "I12: accumulators of node %u have %llu bytes, their slot %llu", n->node, (unsigned long long)end,
-                 (unsigned long long)s->bytes);
+    PLIM_FAIL_IF(end > s->bytes, k->err, PLIM_E_PLAN, "I12: accumulators of node %u have %llu bytes, their slot %llu",
+                 n->node, (unsigned long long)end, (unsigned long long)s->bytes);
     return PLIM_OK;
 }
 
-/* The last node of its stage that uses private value v. */
-static uint32_t last_use(const looker *k, const plim__stage *s, uint32_t v)
+/* The last node of the pass that uses each value. */
+static void find_last_uses(const looker *k)
 {
-    uint32_t last = k->p->value[v].producer;
-    for (uint32_t i = s->first; i < s->first + s->count; i++)
-        for (uint32_t j = 0; j < graph_node(k, &k->p->node[i])->n_in; j++)
-            if (k->p->operand[k->p->node[i].in0 + j] == v) last = i;
-    return last;
+    for (uint32_t i = 0; i < k->p->n_nodes; i++) {
+        const plim__pnode *n = &k->p->node[i];
+        for (uint32_t j = 0; j < graph_node(k, n)->n_out; j++) k->last_use[n->out[j]] = i;
+        for (uint32_t j = 0; j < graph_node(k, n)->n_in; j++) k->last_use[k->p->operand[n->in0 + j]] = i;
+    }
 }
 
-/* Private values that are used at the same time share no byte, and none reaches into the scratch. */
+/* Output j of node i lies in private memory that nobody else uses while it is there: neither what is made from then on
+ * to its last use, its node's other outputs included, nor the scratch. */
+static plim_status check_private_value(const looker *k, const plim__stage *s, uint32_t i, uint32_t j)
+{
+    const plim__pvalue *a = &k->p->value[k->p->node[i].out[j]];
+    uint64_t end;
+    if (a->role != PLIM__ROLE_PRIVATE || a->private_bytes == 0) return PLIM_OK;
+    const bool inside =
+        plim__add(&end, a->private_offset, a->private_bytes) && end <= s->scratch_offset && s->slot != PLIM__NONE;
+    PLIM_FAIL_IF(!inside, k->err, PLIM_E_PLAN, "I12: '%s' reaches beyond its stage's memory",
+                 k->g->value[a->value].name);
+    for (uint32_t m = i; m <= k->last_use[k->p->node[i].out[j]]; m++)
+        for (uint32_t o = m == i ? j + 1 : 0; o < graph_node(k, &k->p->node[m])->n_out; o++) {
+            const plim__pvalue *b = &k->p->value[k->p->node[m].out[o]];
+            if (b->role != PLIM__ROLE_PRIVATE || b->private_bytes == 0) continue;
+            PLIM_FAIL_IF(b->private_offset < end && a->private_offset < b->private_offset + b->private_bytes, k->err,
+                         PLIM_E_PLAN, "I12: '%s' and '%s' overlap inside a stage", k->g->value[a->value].name,
+                         k->g->value[b->value].name);
+        }
+    return PLIM_OK;
+}
+
 static plim_status check_private(const looker *k, const plim__stage *s)
 {
     for (uint32_t i = s->first; i < s->first + s->count; i++)
-        for (uint32_t j = 0; j < graph_node(k, &k->p->node[i])->n_out; j++) {
-            const plim__pvalue *a = &k->p->value[k->p->node[i].out[j]];
-            if (a->role != PLIM__ROLE_PRIVATE || a->private_bytes == 0) continue;
-            const uint64_t end = a->private_offset + a->private_bytes;
-            PLIM_FAIL_IF(end > s->scratch_offset || s->slot == PLIM__NONE, k->err, PLIM_E_PLAN, "I12: '%s' reaches beyond its stage's memory",
-                         k->g->value[a->value].name);
-            const uint32_t last = last_use(k, s, k->p->node[i].out[j]);
-            for (uint32_t m = i; m <= last; m++) /* what is made while it is in use, the node's own other outputs included */
-                for (uint32_t o = m == i ? j + 1 : 0; o < graph_node(k, &k->p->node[m])->n_out; o++) {
-                    const plim__pvalue *b = &k->p->value[k->p->node[m].out[o]];
-                    if (b->role != PLIM__ROLE_PRIVATE || b->private_bytes == 0) continue;
-                    PLIM_FAIL_IF(b->private_offset < end && a->private_offset < b->private_offset + b->private_bytes, k->err, PLIM_E_PLAN,
-                                 "I12: '%s' and '%s' overlap inside a stage", k->g->value[a->value].name, k->g->value[b->value].name);
-                }
-        }
+        for (uint32_t j = 0; j < graph_node(k, &k->p->node[i])->n_out; j++) PLIM_TRY(check_private_value(k, s, i, j));
     if (s->slot == PLIM__NONE) return PLIM_OK;
     const plim__slot *slot = &k->plan->slot[s->slot];
-    PLIM_FAIL_IF(s->private_bytes > slot->bytes || s->scratch_offset > s->private_bytes || (!s->pool && slot->copies < k->plan->threads), k->err, PLIM_E_PLAN,
-                 "I12: a stage has %llu bytes for each thread, its slot %llu for %u of %u", (unsigned long long)s->private_bytes,
-                 (unsigned long long)slot->bytes, slot->copies, k->plan->threads);
+    PLIM_FAIL_IF(s->private_bytes > slot->bytes || s->scratch_offset > s->private_bytes ||
+                     (!s->pool && slot->copies < k->plan->threads),
+                 k->err, PLIM_E_PLAN, "I12: a stage has %llu bytes for each thread, its slot %llu for %u of %u",
+                 (unsigned long long)s->private_bytes, (unsigned long long)slot->bytes, slot->copies, k->plan->threads);
     return PLIM_OK;
 }
 
@@ -201,32 +234,37 @@ static plim_status check_block_fits(const looker *k, const plim__stage *s, const
         } else {
             PLIM_FAIL_IF(dense_bytes(&k->g->value[v->value], &box) > v->private_bytes, k->err, PLIM_E_PLAN,
                          "I12: a block of '%s' has %llu bytes, planned were %llu", k->g->value[v->value].name,
-                         (unsigned long long)dense_bytes(&k->g->value[v->value], &box), (unsigned long long)v->private_bytes);
+                         (unsigned long long)dense_bytes(&k->g->value[v->value], &box),
+                         (unsigned long long)v->private_bytes);
         }
     }
     if (!row->scratch || is_empty(n, axis)) return PLIM_OK;
     for (uint32_t a = 0; a < n->axes.n; a++) len[a] = plim__range_len(axis[a]);
     const uint64_t scratch = row->scratch(k->g, node, len, s->pool ? k->plan->pool_threads : 1);
-    PLIM_FAIL_IF(s->scratch_offset + scratch > s->private_bytes, k->err, PLIM_E_PLAN, "I12: node %u (%s) needs %llu bytes of scratch, planned were %llu", n->node,
-                 op_name(k, n), (unsigned long long)scratch, (unsigned long long)(s->private_bytes - s->scratch_offset));
+    PLIM_FAIL_IF(s->scratch_offset + scratch > s->private_bytes, k->err, PLIM_E_PLAN,
+                 "I12: node %u (%s) needs %llu bytes of scratch, planned were %llu", n->node, op_name(k, n),
+                 (unsigned long long)scratch, (unsigned long long)(s->private_bytes - s->scratch_offset));
     return PLIM_OK;
 }
 
 /* ---------------------------------------------------------------------------------------------------- blocks */
 
-/* I6: a node whose outputs leave the stage does its part of the tile, cut along one loop at the most: from where the tile begins to where it ends. */
-static plim_status check_block_follows(const looker *k, const plim__stage *s, const plim__pnode *n, uint32_t block, uint32_t blocks)
+/* I6: a node whose outputs leave the stage does its part of the tile, cut along one loop at the most: from where the
+ * tile begins to where it ends. */
+static plim_status check_block_follows(const looker *k, const plim__stage *s, const plim__pnode *n, uint32_t block,
+                                       uint32_t blocks)
 {
     const plim__range *axis = &k->block.axis[n->axis0], *tile = &k->tile.axis[n->axis0];
     for (uint32_t a = 0; a < n->axes.n; a++) {
         const bool cut = s->split >= 0 && n->bind[a] == s->split && blocks > 1;
-        PLIM_FAIL_IF(!cut && (axis[a].lo != tile[a].lo || axis[a].hi != tile[a].hi), k->err, PLIM_E_PLAN, "I6: a block of node %u (%s) is not all of its tile",
-                     n->node, op_name(k, n));
-        PLIM_FAIL_IF(cut && block == 0 && axis[a].lo != tile[a].lo, k->err, PLIM_E_PLAN, "I6: the first block of node %u (%s) begins late", n->node,
-                     op_name(k, n));
-        PLIM_FAIL_IF(cut && block + 1 == blocks && axis[a].hi != tile[a].hi, k->err, PLIM_E_PLAN, "I6: the last block of node %u (%s) ends early", n->node,
-                     op_name(k, n));
-        PLIM_FAIL_IF(cut && n->axes.axis[a].kind == PLIM__SCAN, k->err, PLIM_E_PLAN, "I13: node %u (%s) is scanned in blocks", n->node, op_name(k, n));
+        PLIM_FAIL_IF(!cut && (axis[a].lo != tile[a].lo || axis[a].hi != tile[a].hi), k->err, PLIM_E_PLAN,
+                     "I6: a block of node %u (%s) is not all of its tile", n->node, op_name(k, n));
+        PLIM_FAIL_IF(cut && block == 0 && axis[a].lo != tile[a].lo, k->err, PLIM_E_PLAN,
+                     "I6: the first block of node %u (%s) begins late", n->node, op_name(k, n));
+        PLIM_FAIL_IF(cut && block + 1 == blocks && axis[a].hi != tile[a].hi, k->err, PLIM_E_PLAN,
+                     "I6: the last block of node %u (%s) ends early", n->node, op_name(k, n));
+        PLIM_FAIL_IF(cut && n->axes.axis[a].kind == PLIM__SCAN, k->err, PLIM_E_PLAN,
+                     "I13: node %u (%s) is scanned in blocks", n->node, op_name(k, n));
     }
     return PLIM_OK;
 }
@@ -263,9 +301,11 @@ static int64_t place(uint32_t i, int64_t n)
 static plim_status check_blocks(looker *k, const plim__stage *s)
 {
     const uint32_t blocks = plim__stage_blocks(k->p, s, &k->tile);
-    PLIM_FAIL_IF(blocks > 1 && blocks > s->blocks, k->err, PLIM_E_PLAN, "I6: a stage of %u blocks has %u", s->blocks, blocks);
+    PLIM_FAIL_IF(blocks > 1 && blocks > s->blocks, k->err, PLIM_E_PLAN, "I6: a stage of %u blocks has %u", s->blocks,
+                 blocks);
     const bool all = (uint64_t)blocks * s->count + k->work <= TILES_WORK;
-    for (uint32_t i = 0; i < (all || blocks < LOOKS ? blocks : LOOKS); i++) PLIM_TRY(check_block(k, s, all || blocks < LOOKS ? i : (uint32_t)place(i, blocks), blocks));
+    for (uint32_t i = 0; i < (all || blocks < LOOKS ? blocks : LOOKS); i++)
+        PLIM_TRY(check_block(k, s, all || blocks < LOOKS ? i : (uint32_t)place(i, blocks), blocks));
     return PLIM_OK;
 }
 
@@ -290,7 +330,7 @@ static plim_status check_tile(looker *k, const int64_t *trip)
     }
     for (uint32_t i = 0; i < p->n_values; i++) PLIM_TRY(check_fits(k, i));
     for (uint32_t i = 0; i < p->n_stages; i++) PLIM_TRY(check_blocks(k, &p->stage[i]));
-    return plim__check_tile_states(k->plan, p, &k->tile, k->err);
+    return plim__check_tile_states(k->plan, p, &k->states, &k->tile, k->err);
 }
 
 /* The trip of every loop in tile number `it`, innermost fastest. */
@@ -303,45 +343,73 @@ static void trips_of(const plim__pass *p, int64_t it, int64_t *trip)
     }
 }
 
-/* The tiles in which every loop stands at one and the same of its places; each place of each loop, the others in their middle; then one tile after the other in
- * even steps, as far as the work allows. */
+static int64_t count_tiles(const plim__pass *p)
+{
+    int64_t tiles = 1;
+    for (uint32_t l = 0; l < p->n_cut; l++)
+        if (__builtin_mul_overflow(tiles, plim__loop_trips(&p->loop[l]), &tiles)) return INT64_MAX;
+    return tiles;
+}
+
+/* Every combination of the loops' places, as far as the work allows: one by one from the ends of all loops on. */
+static plim_status check_corners(looker *k)
+{
+    const plim__pass *p = k->p;
+    uint32_t corners = 1;
+    for (uint32_t l = 0; l < p->n_cut; l++) corners *= LOOKS;
+    for (uint32_t c = 0; c < corners && (c < LOOKS || k->work < TILES_WORK); c++) {
+        int64_t trip[PLIM__MAX_LOOPS] = {0};
+        uint32_t rest = c;
+        for (uint32_t l = p->n_cut; l-- > 0; rest /= LOOKS)
+            trip[l] = place(c < LOOKS ? c : rest % LOOKS, plim__loop_trips(&p->loop[l]));
+        PLIM_TRY(check_tile(k, trip));
+    }
+    return PLIM_OK;
+}
+
+/* All tiles, where they are not many; else the corners, and tiles in even steps as far as the work allows. */
 static plim_status check_tiles(looker *k)
 {
     const plim__pass *p = k->p;
-    int64_t trip[PLIM__MAX_LOOPS] = {0}, tiles = 1;
-    for (uint32_t l = 0; l < p->n_cut; l++)
-        if (__builtin_mul_overflow(tiles, plim__loop_trips(&p->loop[l]), &tiles)) tiles = INT64_MAX;
-    for (uint32_t i = 0; i < (tiles > 1 ? LOOKS : 1); i++) {
-        for (uint32_t l = 0; l < p->n_cut; l++) trip[l] = place(i, plim__loop_trips(&p->loop[l]));
-        PLIM_TRY(check_tile(k, trip));
+    const int64_t tiles = count_tiles(p), few = (int64_t)(TILES_WORK / (p->n_nodes + 1)) + 1;
+    int64_t step = 1, trip[PLIM__MAX_LOOPS] = {0};
+    if (tiles > few || tiles > ALL_TILES) {
+        PLIM_TRY(check_corners(k));
+        step = tiles / few + 1;
     }
-    for (uint32_t l = 0; l < p->n_cut && p->n_cut > 1; l++)
-        for (uint32_t i = 0; i < LOOKS; i++) {
-            for (uint32_t m = 0; m < p->n_cut; m++) trip[m] = place(m == l ? i : 2, plim__loop_trips(&p->loop[m]));
-            PLIM_TRY(check_tile(k, trip));
-        }
-    const uint64_t looked = tiles > 1 ? LOOKS + (p->n_cut > 1 ? LOOKS * p->n_cut : 0) : 1, each = k->work / looked + 1;
-    const int64_t more = k->work < TILES_WORK ? (int64_t)((TILES_WORK - k->work) / each) : 0;
-    const int64_t step = tiles <= more ? 1 : more > 0 ? tiles / more + 1 : tiles;
-    for (int64_t it = step == 1 ? 0 : step; it < tiles && tiles > 1 && k->work < TILES_WORK; it += step) {
+    for (int64_t it = 0; it < tiles && (step == 1 || k->work < TILES_WORK); it += step) {
         trips_of(p, it, trip);
         PLIM_TRY(check_tile(k, trip));
     }
     return PLIM_OK;
 }
 
-plim_status plim__check_boxes(const plim_plan *plan, const plim__pass *p, plim_error *err)
+static plim_status check_pass_boxes(looker *k)
+{
+    find_last_uses(k);
+    for (uint32_t i = 0; i < k->p->n_stages; i++) PLIM_TRY(check_private(k, &k->p->stage[i]));
+    PLIM_TRY(check_tiles(k));
+    return plim__check_all_tiles(k->plan, k->p, k->p->n_cut > 0 ? NULL : k->tile.axis, k->err);
+}
+
+plim_status plim__check_boxes(const plim_plan *plan, const plim__pass *p, const uint32_t *replaces, plim_error *err)
 {
     const plim__alloc *a = &plan->alloc;
     looker k = {.plan = plan, .g = plan->graph, .p = p, .err = err};
-    k.tile = (plim__ranges){plim__new(a, p->n_axes, sizeof *k.tile.axis, err), plim__new(a, p->n_values, sizeof *k.tile.region, err)};
-    k.block = (plim__ranges){plim__new(a, p->n_axes, sizeof *k.block.axis, err), plim__new(a, p->n_values, sizeof *k.block.region, err)};
-    plim_status status = k.tile.axis && k.tile.region && k.block.axis && k.block.region ? PLIM_OK : PLIM_E_NOMEM;
-    for (uint32_t i = 0; i < p->n_stages && status == PLIM_OK; i++) status = check_private(&k, &p->stage[i]);
-    if (status == PLIM_OK) status = check_tiles(&k);
+    k.tile = (plim__ranges){plim__new(a, p->n_axes, sizeof *k.tile.axis, err),
+                            plim__new(a, p->n_values, sizeof *k.tile.region, err)};
+    k.block = (plim__ranges){plim__new(a, p->n_axes, sizeof *k.block.axis, err),
+                             plim__new(a, p->n_values, sizeof *k.block.region, err)};
+    k.last_use = plim__new(a, p->n_values, sizeof *k.last_use, err);
+    plim_status status =
+        k.tile.axis && k.tile.region && k.block.axis && k.block.region && k.last_use ? PLIM_OK : PLIM_E_NOMEM;
+    if (status == PLIM_OK) status = plim__find_state_uses(plan, p, replaces, &k.states, err);
+    if (status == PLIM_OK) status = check_pass_boxes(&k);
     plim__free(a, k.tile.axis);
     plim__free(a, k.tile.region);
     plim__free(a, k.block.axis);
     plim__free(a, k.block.region);
+    plim__free(a, k.states.use);
+    plim__free(a, k.last_use);
     return status;
 }

@@ -86,13 +86,13 @@ static void note_away(const plim_plan *plan, const plim__pass *p, away *values, 
     for (uint32_t i = 0; i < p->n_values; i++) {
         const plim__pvalue *v = &p->value[i];
         away *x = &values[v->value];
-        const double bytes = (double)g->value[v->value].bytes;
+        const uint64_t bytes = g->value[v->value].bytes;
         if (v->producer == PLIM__NONE && v->role == PLIM__ROLE_READ && plan->file[v->file].kind == PLIM__FILE_SPILL) {
             x->times++;
-            x->seconds += bytes / PLIM__READ_RATE;
+            x->seconds += plim__file_seconds(plan, bytes, false);
         } else if (v->spill) {
             x->spilled = true;
-            x->seconds += bytes / PLIM__WRITE_RATE;
+            x->seconds += plim__file_seconds(plan, bytes, true);
         } else if (v->again && v->role != PLIM__ROLE_PRIVATE) {
             x->times++;
             x->seconds += plim__node_seconds(plan, p->node[v->producer].node);

@@ -1,10 +1,12 @@
-/* A simulation of the pass, task by task, that writes down what it does.
+/* A simulation of one trip through every group of a pass, task by task, that writes down what it does.
  *
  * Every value in memory has a next use, known from the order. When room is needed, the value goes that costs least to bring back, per byte and per
  * task of time until then. Bringing back is reading, for what lies in a file anyway; else the cheaper of making it again (and whatever of its inputs
  * is not there either) and of writing it to a file when it is made and reading it when it is needed. Choosing by the next use is what an optimal cache
  * does when everything costs the same; dividing by it what tensor rematerialization at run time does, with the time since the last use for want of
  * knowledge.
+ *
+ * What is carried through a group lies beside all of that. Nothing of a group outlives its trip but what is carried: what is free is dropped at the end.
  *
  * Nothing is decided here for good: the pass that is built from the schedule is measured like any other. */
 #include "plan/keep.h"
@@ -24,8 +26,9 @@ typedef struct sim {
     const plim_graph *g;
     const plim__tasks *u;
     plim__schedule *s;
-    uint64_t limit, live;
-    uint32_t now;
+    uint64_t limit, live; /* bytes of what is free; the limit is what is carried less than the pass's */
+    uint64_t carried;   /* bytes of what is carried through the group */
+    uint32_t now, end;  /* position of the task that runs, and the first one behind its group */
     bool fits;
     uint32_t *use_at;   /* positions of the uses of each value, rising; where u->uses has the tasks */
     uint32_t *next;     /* per value: index in use_at */
@@ -34,25 +37,30 @@ typedef struct sim {
     uint32_t *pins;     /* per value: who needs it right now */
     uint32_t *where;    /* per value: its place in `resident`, or PLIM__NONE */
     uint32_t *resident; uint32_t n_resident; /* values that may go */
-    bool *spilled;      /* per value: in a file of our own */
+    uint32_t *spilled;  /* per value: the instance that lies in the spill file, or PLIM__NONE */
     bool *gone;         /* per value: a state that was overwritten */
-    double *lost;       /* per value: what it would cost to make again, when it was let go */
-    uint32_t *doomed;   /* per value: the position from which on it cannot be made again, for a state behind it is overwritten there */
+    double *lost;       /* per value: what it would cost to recompute, when it was dropped */
+    uint32_t *doomed;   /* per value: the position from which on it cannot be recomputed, for a state behind it is overwritten there */
     uint32_t *leaving, n_leaving, *left, n_left; /* written, and read by nobody: they go when the next task has run */
-    double compute, disk;
+    double compute, disk; /* seconds, in one trip of the group */
+    uint32_t items_before; /* of the schedule, when the group began */
     plim_error *err;
 } sim;
 
 /* ------------------------------------------------------------------------------------------------ memory */
 
-static bool needed_later(const sim *s, uint32_t v) { return s->next[v] < s->u->uses.from[v + 1]; }
+/* By the graph's number. */
+static uint32_t graph_value(const sim *s, uint32_t v) { return s->u->pass->value[v].value; }
 
-static bool readable(const sim *s, uint32_t v) { return s->u->maker[v] == PLIM__NONE || s->spilled[v]; }
+/* In this trip of the group. */
+static bool needed_later(const sim *s, uint32_t v) { return s->next[v] < s->u->uses.from[v + 1] && s->use_at[s->next[v]] < s->end; }
+
+static bool readable(const sim *s, uint32_t v) { return s->u->maker[v] == PLIM__NONE || s->spilled[v] != PLIM__NONE; }
 
 /* What is held has no bytes of its own, and is there. */
 static double read_seconds(const sim *s, uint32_t v)
 {
-    return s->plan->held[v] ? 0 : (double)s->u->bytes[v] / PLIM__READ_RATE + PLIM__REQUEST_SECONDS;
+    return s->plan->held[graph_value(s, v)] ? 0 : plim__file_seconds(s->plan, s->u->bytes[v], false);
 }
 
 static void enter(sim *s, uint32_t v, uint32_t instance)
@@ -105,8 +113,8 @@ static double cost_of(const sim *s, uint32_t v, bool *spill)
     if (readable(s, v)) return s->gone[v] ? INFINITY : read_seconds(s, v);
     const bool too_late = needed_later(s, v) && s->use_at[s->next[v]] > s->doomed[v];
     const double remake = too_late ? INFINITY : remake_seconds(s, v);
-    if (!s->plan->set.spill_dir || s->plan->write_file[v] != PLIM__NONE) return remake;
-    const double file = waiting(s, read_seconds(s, v) + (double)s->u->bytes[v] / PLIM__WRITE_RATE);
+    if (!s->plan->set.spill_dir || s->plan->write_file[graph_value(s, v)] != PLIM__NONE) return remake;
+    const double file = waiting(s, read_seconds(s, v) + plim__file_seconds(s->plan, s->u->bytes[v], true));
     *spill = file < remake;
     return *spill ? file : remake;
 }
@@ -130,8 +138,9 @@ static bool evict(sim *s)
     }
     if (victim == PLIM__NONE) return false;
     if (to_file) {
-        s->s->instance[s->instance[victim]].spill = s->spilled[victim] = true;
-        s->disk += (double)s->u->bytes[victim] / PLIM__WRITE_RATE;
+        s->s->instance[s->instance[victim]].spill = true;
+        s->spilled[victim] = s->instance[victim];
+        s->disk += plim__file_seconds(s->plan, s->u->bytes[victim], true);
     }
     leave(s, victim);
     return true;
@@ -140,7 +149,8 @@ static bool evict(sim *s)
 static void make_room(sim *s, uint64_t bytes)
 {
     while (s->fits && s->live + bytes > s->limit) s->fits = evict(s);
-    if (s->live + bytes > s->s->peak) s->s->peak = s->live + bytes;
+    const uint64_t all = s->carried + s->live + bytes;
+    if (all > s->s->peak) s->s->peak = all;
 }
 
 /* ------------------------------------------------------------------------------------------------- items */
@@ -153,15 +163,15 @@ static plim_status new_instance(sim *s, const plim__instance *x, uint32_t *id)
     return PLIM_OK;
 }
 
-/* The instance of an input: one inside the task, a constant, or what is in memory. */
-static plim_status input_instance(sim *s, const plim__pvalue *v, uint32_t *id)
+/* The instance of an input: one inside the task, what is in memory, or what is there without being fetched: a constant, a file that is read once. */
+static plim_status input_instance(sim *s, uint32_t v, uint32_t *id)
 {
-    if (v->role == PLIM__ROLE_PRIVATE) *id = s->local[v->value];
-    else *id = s->instance[v->value];
+    const plim__pvalue *x = &s->u->pass->value[v];
+    *id = x->role == PLIM__ROLE_PRIVATE ? s->local[v] : s->instance[v];
     if (*id != PLIM__NONE) return PLIM_OK;
-    PLIM_ASSERT(v->role == PLIM__ROLE_CONST);
-    PLIM_TRY(new_instance(s, &(plim__instance){.value = v->value, .item = PLIM__NONE}, id));
-    s->instance[v->value] = *id;
+    PLIM_ASSERT(x->role == PLIM__ROLE_CONST || (x->producer == PLIM__NONE && s->u->bytes[v] == 0));
+    PLIM_TRY(new_instance(s, &(plim__instance){.value = v, .item = PLIM__NONE, .back_of = PLIM__NONE}, id));
+    s->instance[v] = *id;
     return PLIM_OK;
 }
 
@@ -171,19 +181,21 @@ static plim_status emit(sim *s, uint32_t pnode, bool again)
     const plim__pnode *x = &s->u->pass->node[pnode];
     const plim__node *n = &s->g->node[x->node];
     plim__schedule *o = s->s;
+    PLIM_ASSERT(!again || !x->accumulates);
     PLIM_TRY(plim__grow(&s->plan->alloc, (void **)&o->item, &o->cap_items, o->n_items + 1, sizeof *o->item, s->err));
     PLIM_TRY(plim__grow(&s->plan->alloc, (void **)&o->operand, &o->cap_operands, o->n_operands + n->n_in, sizeof *o->operand, s->err));
-    plim__item item = {.node = x->node, .in0 = o->n_operands};
+    plim__item item = {.node = pnode, .in0 = o->n_operands};
     for (uint32_t k = 0; k < n->n_in; k++) {
         uint32_t id;
-        PLIM_TRY(input_instance(s, &s->u->pass->value[s->u->pass->operand[x->in0 + k]], &id));
+        PLIM_TRY(input_instance(s, s->u->pass->operand[x->in0 + k], &id));
         o->operand[o->n_operands++] = id;
     }
     for (uint32_t j = 0; j < PLIM__MAX_OUT; j++) {
         item.out[j] = PLIM__NONE;
         if (j >= n->n_out) continue;
-        PLIM_TRY(new_instance(s, &(plim__instance){.value = n->out[j], .item = o->n_items, .again = again}, &item.out[j]));
-        s->local[n->out[j]] = item.out[j];
+        PLIM_TRY(new_instance(s, &(plim__instance){.value = x->out[j], .item = o->n_items, .back_of = PLIM__NONE, .again = again}, &item.out[j]));
+        s->local[x->out[j]] = item.out[j];
+        if (s->u->is_carried[x->out[j]]) s->instance[x->out[j]] = item.out[j];
     }
     o->item[o->n_items++] = item;
     s->fits &= o->n_items <= MOST_ITEMS * (uint64_t)s->u->pass->n_nodes + 64;
@@ -220,14 +232,14 @@ static plim_status remake(sim *s, uint32_t v, uint32_t depth)
     PLIM_TRY(fetch_all(s, &s->u->remake_in, v, depth + 1));
     uint64_t bytes = 0;
     for (uint32_t k = l->from[v]; k < l->from[v + 1]; k++) {
-        const plim__node *n = &s->g->node[s->u->pass->node[l->item[k]].node];
-        for (uint32_t j = 0; j < n->n_out; j++) bytes += wanted_again(s, n->out[j], v) ? s->u->bytes[n->out[j]] : 0;
+        const plim__pnode *n = &s->u->pass->node[l->item[k]];
+        for (uint32_t j = 0; j < PLIM__MAX_OUT && n->out[j] != PLIM__NONE; j++) bytes += wanted_again(s, n->out[j], v) ? s->u->bytes[n->out[j]] : 0;
     }
     make_room(s, bytes + s->u->extra[s->u->maker[v]]);
     for (uint32_t k = l->from[v]; k < l->from[v + 1] && s->fits; k++) {
-        const plim__node *n = &s->g->node[s->u->pass->node[l->item[k]].node];
+        const plim__pnode *n = &s->u->pass->node[l->item[k]];
         PLIM_TRY(emit(s, l->item[k], true));
-        for (uint32_t j = 0; j < n->n_out; j++)
+        for (uint32_t j = 0; j < PLIM__MAX_OUT && n->out[j] != PLIM__NONE; j++)
             if (wanted_again(s, n->out[j], v)) enter(s, n->out[j], s->local[n->out[j]]);
     }
     s->compute += s->u->remake_seconds[v];
@@ -244,7 +256,7 @@ static plim_status fetch(sim *s, uint32_t v, uint32_t depth)
     if (!readable(s, v)) return remake(s, v, depth);
     uint32_t id;
     make_room(s, s->u->bytes[v]);
-    PLIM_TRY(new_instance(s, &(plim__instance){.value = v, .item = PLIM__NONE, .spill = s->spilled[v]}, &id));
+    PLIM_TRY(new_instance(s, &(plim__instance){.value = v, .item = PLIM__NONE, .back_of = s->spilled[v], .streamed = true}, &id));
     enter(s, v, id);
     s->disk += read_seconds(s, v);
     return PLIM_OK;
@@ -266,6 +278,22 @@ static void let_go_of_written(sim *s)
     s->n_leaving = 0;
 }
 
+/* Calls `fn` for every value of the pass that is a state which the task overwrites. */
+static void for_states_of(sim *s, const plim__stage *stage, void (*fn)(sim *s, uint32_t v))
+{
+    for (uint32_t i = stage->first; i < stage->first + stage->count; i++) {
+        const plim__pnode *x = &s->u->pass->node[i];
+        for (uint32_t j = 0; j < PLIM__MAX_OUT && x->out[j] != PLIM__NONE; j++) {
+            const uint32_t state = s->plan->replaces[graph_value(s, x->out[j])];
+            if (state == PLIM__NONE) continue;
+            for (uint32_t v = s->u->first_of[s->g->state[state].in]; v != PLIM__NONE; v = s->u->next_of[v]) fn(s, v);
+        }
+    }
+}
+
+static void mark_gone(sim *s, uint32_t v) { s->gone[v] = true; }
+static void doom(sim *s, uint32_t v) { s->doomed[v] = s->now; }
+
 static plim_status run_task(sim *s, uint32_t i)
 {
     const plim__tasks *u = s->u;
@@ -278,40 +306,59 @@ static plim_status run_task(sim *s, uint32_t i)
     for (uint32_t n = stage->first; n < stage->first + stage->count; n++) PLIM_TRY(emit(s, n, false));
     for (uint32_t k = u->in.from[i]; k < u->in.from[i + 1]; k++) s->next[u->in.item[k]]++;
     for (uint32_t k = u->out.from[i]; k < u->out.from[i + 1]; k++) {
-        const uint32_t v = u->out.item[k], state = s->plan->replaces[v];
+        const uint32_t v = u->out.item[k];
         enter(s, v, s->local[v]);
-        if (s->plan->write_file[v] != PLIM__NONE) s->disk += (double)u->bytes[v] / PLIM__WRITE_RATE + PLIM__REQUEST_SECONDS;
-        if (state != PLIM__NONE) s->gone[s->g->state[state].in] = true;
+        if (s->plan->write_file[graph_value(s, v)] != PLIM__NONE) s->disk += plim__file_seconds(s->plan, u->bytes[v], true);
         if (needed_later(s, v) || s->u->stays[v]) continue;
         s->pins[v]++;
         s->leaving[s->n_leaving++] = v;
     }
+    for_states_of(s, stage, mark_gone);
     s->compute += u->seconds[i];
     unpin(s, &u->in, i);
     let_go_of_written(s);
     return PLIM_OK;
 }
 
+/* Begins a trip through group g, whose tasks end before position `end`. */
+static void enter_group(sim *s, uint32_t g, uint32_t end, uint64_t limit)
+{
+    s->end = end;
+    s->carried = s->u->carried[g];
+    s->fits &= s->carried <= limit;
+    s->limit = s->fits ? limit - s->carried : 0;
+    s->compute = s->disk = 0;
+    s->items_before = s->s->n_items;
+    if (s->carried > s->s->peak) s->s->peak = s->carried;
+}
+
+/* Ends the trip: writing has ended, and what is free is dropped. @return what the group takes at the least, all trips together */
+static double leave_group(sim *s, uint32_t g)
+{
+    const plim__tasks *u = s->u;
+    for (int k = 0; k < 2; k++) let_go_of_written(s);
+    for (uint32_t v = 0; v < u->pass->n_values && u->n_groups > 1; v++)
+        if (!u->is_carried[v]) leave(s, v), s->instance[v] = PLIM__NONE;
+    const double items = (s->s->n_items - s->items_before) * s->plan->speed.machine.node_seconds;
+    return u->trips[g] * (fmax(s->compute, s->disk) + items);
+}
+
 /* Positions of the uses, from the order. */
 static void place_uses(sim *s, const uint32_t *order)
 {
     const plim__tasks *u = s->u;
-    memcpy(s->next, u->uses.from, s->g->n_values * sizeof *s->next);
+    memcpy(s->next, u->uses.from, u->pass->n_values * sizeof *s->next);
     for (uint32_t t = 0; t < u->n; t++)
         for (uint32_t k = u->in.from[order[t]]; k < u->in.from[order[t] + 1]; k++) s->use_at[s->next[u->in.item[k]]++] = t;
-    memcpy(s->next, u->uses.from, s->g->n_values * sizeof *s->next);
+    memcpy(s->next, u->uses.from, u->pass->n_values * sizeof *s->next);
 }
 
 /* Tasks come in an order in which what they read is made, so what is behind a value is known before it. */
 static void find_doom(sim *s, const uint32_t *order)
 {
     const plim__tasks *u = s->u;
-    memset(s->doomed, 0xff, s->g->n_values * sizeof *s->doomed);
-    for (uint32_t t = 0; t < u->n; t++)
-        for (uint32_t k = u->out.from[order[t]]; k < u->out.from[order[t] + 1]; k++) {
-            const uint32_t state = s->plan->replaces[u->out.item[k]];
-            if (state != PLIM__NONE) s->doomed[s->g->state[state].in] = t;
-        }
+    memset(s->doomed, 0xff, u->pass->n_values * sizeof *s->doomed);
+    for (s->now = 0; s->now < u->n; s->now++) for_states_of(s, &u->pass->stage[order[s->now]], doom);
     for (uint32_t t = 0; t < u->n; t++)
         for (uint32_t k = u->out.from[order[t]]; k < u->out.from[order[t] + 1]; k++) {
             const uint32_t v = u->out.item[k];
@@ -325,20 +372,18 @@ static void find_doom(sim *s, const uint32_t *order)
 static plim_status new_sim(sim *s)
 {
     const plim__alloc *a = &s->plan->alloc;
-    const uint32_t n = s->g->n_values;
+    const uint32_t n = s->u->pass->n_values;
     s->use_at = plim__new(a, s->u->uses.n_items, sizeof *s->use_at, s->err);
-    uint32_t **tables[] = {&s->next, &s->instance, &s->local, &s->pins, &s->where, &s->resident, &s->leaving, &s->left, &s->doomed};
+    uint32_t **tables[] = {&s->next, &s->instance, &s->local, &s->pins, &s->where, &s->resident, &s->leaving, &s->left, &s->doomed, &s->spilled};
     for (uint32_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         *tables[i] = plim__new(a, n, sizeof **tables[i], s->err);
         if (!*tables[i]) return PLIM_E_NOMEM;
     }
-    s->spilled = plim__new(a, n, sizeof *s->spilled, s->err);
     s->gone = plim__new(a, n, sizeof *s->gone, s->err);
     s->lost = plim__new(a, n, sizeof *s->lost, s->err);
-    if (!s->use_at || !s->spilled || !s->gone || !s->lost) return PLIM_E_NOMEM;
-    memset(s->instance, 0xff, n * sizeof *s->instance);
-    memset(s->local, 0xff, n * sizeof *s->local);
-    memset(s->where, 0xff, n * sizeof *s->where);
+    if (!s->use_at || !s->gone || !s->lost) return PLIM_E_NOMEM;
+    uint32_t *none[] = {s->instance, s->local, s->where, s->spilled};
+    for (uint32_t i = 0; i < sizeof none / sizeof *none; i++) memset(none[i], 0xff, n * sizeof *none[i]);
     return PLIM_OK;
 }
 
@@ -350,20 +395,32 @@ static void free_sim(sim *s)
     for (uint32_t i = 0; i < sizeof tables / sizeof *tables; i++) plim__free(a, tables[i]);
 }
 
+/* The tasks of group g, from position `now` on. */
+static plim_status run_group(sim *s, uint32_t g, const uint32_t *order, uint64_t limit)
+{
+    uint32_t end = s->now;
+    while (end < s->u->n && s->u->group[order[end]] == g) end++;
+    enter_group(s, g, end, limit);
+    for (; s->now < end && s->fits; s->now++) PLIM_TRY(run_task(s, order[s->now]));
+    s->s->seconds += leave_group(s, g);
+    return PLIM_OK;
+}
+
 plim_status plim__keep(plim__schedule *out, bool *fits, const plim_plan *plan, const plim__tasks *u, const uint32_t *order, uint64_t limit,
                        plim_error *err)
 {
     *out = (plim__schedule){0};
-    sim s = {.plan = plan, .g = plan->graph, .u = u, .s = out, .limit = limit, .fits = true, .err = err};
+    sim s = {.plan = plan, .g = plan->graph, .u = u, .s = out, .fits = true, .err = err};
     plim_status status = new_sim(&s);
     if (status == PLIM_OK) {
         place_uses(&s, order);
         find_doom(&s, order);
+        s.now = 0;
     }
-    for (s.now = 0; s.now < u->n && status == PLIM_OK && s.fits; s.now++) status = run_task(&s, order[s.now]);
+    for (uint32_t g = 0; g < u->n_groups && status == PLIM_OK && s.fits; g++) status = run_group(&s, g, order, limit);
+    PLIM_ASSERT(status != PLIM_OK || !s.fits || s.now == u->n);
     *fits = status == PLIM_OK && s.fits;
-    const double hidden = HIDDEN * (s.disk < s.compute ? s.disk : s.compute);
-    out->seconds = s.compute + s.disk - hidden + out->n_items * PLIM__NODE_SECONDS + plim__touch_seconds(s.g, out->peak);
+    out->seconds += plim__touch_seconds(plan, out->peak);
     free_sim(&s);
     if (!*fits) plim__schedule_free(out, &plan->alloc);
     return status;

@@ -1,10 +1,22 @@
 /* Memory of a pass: the boxes of its values over all tiles give the slots' sizes, the steps give their lifetimes, the sum of what is alive
  * at a step is a lower bound for the arena that packing then reaches or nearly so. Time: cost.c.
  *
- * The largest box of a value over all tiles is found without looking at all of them. Where a box begins and ends are compositions of affine
- * functions of the tile's place, of clamps to an extent, and of hulls: minima of beginnings, maxima of ends. While it touches no other ends
- * of its value than before, its length is therefore convex in the place and largest at an end of such a stretch. Which ends it touches
- * changes monotonously with the place, so bisection finds the stretches: see walk_trips. Divisions round, some tiles up and some not: see slack_of. */
+ * A slot is as large as a box with the longest length that each dimension has in any tile; a private value as one of any block of any tile. All tiles
+ * are looked at where they are at most ALL_TILES and ALL_WORK nodes. Else, along each loop:
+ *
+ *     its first, second, middle, last but one and last trip (the last may be short), and between two of these, by bisection, the trips where boxes begin or
+ *     cease to touch an end of their array: walk_trips. Of several loops, all combinations of these turning points.
+ *
+ * No length between two neighbours of these trips, a and b, whose boxes touch the same ends, is longer than at a or at b. Proof, for what moves with one
+ * loop: where a box begins (`lo`) and ends (`hi`) are made of affine maps of the trip, clamps to an array, and hulls: minima of los, maxima of his, where a
+ * negative stride makes a hi of a lo. So along the loop every hi is quasi-convex, every lo quasi-concave: monotone maps, clamps and hulls preserve that. Hence a
+ * hi that touches no end at a and b touches none between, and no clamp cuts it there. By induction over the nodes, from the roots on, there is a
+ * convex function that is nowhere below hi between a and b and equal to it at both: the constant extent, if it touches at both; else the maximum of
+ * affine maps of such functions. The same for lo from the other side. The difference of the two is convex, so the length is nowhere above the larger of
+ * its ends. Divisions round, some tiles up and some not, by less than one step each: slack_of adds these steps. The verifier does not rely on any of this: it
+ * bounds every box of every tile in its own way (check_bounds.c).
+ *
+ * Allocates tables in plim__measure, which are reused from pass to pass; one thread at a time for each. */
 #include "plan/measure.h"
 #include "core/size.h"
 #include "plan/cost.h"
@@ -14,6 +26,8 @@
 #include <string.h>
 
 #define MAX_BLOCKS 4096u
+#define ALL_TILES 10000      /* so many tiles are looked at one by one, if they are not more than ALL_WORK nodes */
+#define ALL_WORK 20000u
 #define TURNS 16             /* trips of one loop that are remembered */
 #define CORNERS_WORK 200000u /* nodes in all corners that are looked at */
 
@@ -25,16 +39,17 @@ static plim_status reserve(plim__measure *m, const plim__alloc *a, const plim__p
     PLIM_TRY(plim__grow(a, (void **)&m->tile.region, &m->cap_tile_values, p->n_values + 1, sizeof *m->tile.region, err));
     PLIM_TRY(plim__grow(a, (void **)&m->block.axis, &m->cap_block_axes, p->n_axes + 1, sizeof *m->block.axis, err));
     PLIM_TRY(plim__grow(a, (void **)&m->block.region, &m->cap_block_values, p->n_values + 1, sizeof *m->block.region, err));
-    PLIM_TRY(plim__grow(a, (void **)&m->private_bytes, &m->cap_private, p->n_values + 1, sizeof *m->private_bytes, err));
-    PLIM_TRY(plim__grow(a, (void **)&m->scratch, &m->cap_scratch, p->n_stages + 1, sizeof *m->scratch, err));
+    PLIM_TRY(plim__grow(a, (void **)&m->len, &m->cap_len, p->n_values + 1, sizeof *m->len, err));
+    PLIM_TRY(plim__grow(a, (void **)&m->axis_len, &m->cap_axis_len, p->n_axes + 1, sizeof *m->axis_len, err));
     PLIM_TRY(plim__grow(a, (void **)&m->reach, &m->cap_reach, p->n_values + 1, sizeof *m->reach, err));
     PLIM_TRY(plim__grow(a, (void **)&m->axis_reach, &m->cap_axis_reach, p->n_axes + 1, sizeof *m->axis_reach, err));
     PLIM_TRY(plim__grow(a, (void **)&m->rounded, &m->cap_rounded, p->n_nodes + 1, sizeof *m->rounded, err));
-    memset(m->private_bytes, 0, p->n_values * sizeof *m->private_bytes);
-    memset(m->scratch, 0, p->n_stages * sizeof *m->scratch);
+    memset(m->len, 0, p->n_values * sizeof *m->len);
+    memset(m->axis_len, 0, p->n_axes * sizeof *m->axis_len);
     PLIM_TRY(plim__grow(a, (void **)&m->deepest, &m->cap_deepest, p->n_values + p->n_stages + p->n_nodes + 1, sizeof *m->deepest, err));
     PLIM_TRY(plim__grow(a, (void **)&m->shallowest, &m->cap_shallowest, p->n_values + p->n_stages + p->n_nodes + 1, sizeof *m->shallowest, err));
     PLIM_TRY(plim__grow(a, (void **)&m->slot, &m->cap_slots, p->n_values + p->n_stages + p->n_nodes + 1, sizeof *m->slot, err));
+    PLIM_TRY(plim__grow(a, (void **)&m->when, &m->cap_when, p->n_steps + 1, sizeof *m->when, err));
     return plim__grow(a, (void **)&m->live, &m->cap_live, p->n_steps + 1, sizeof *m->live, err);
 }
 
@@ -44,8 +59,8 @@ void plim__measure_free(plim__measure *m, const plim__alloc *a)
     plim__free(a, m->tile.region);
     plim__free(a, m->block.axis);
     plim__free(a, m->block.region);
-    plim__free(a, m->private_bytes);
-    plim__free(a, m->scratch);
+    plim__free(a, m->len);
+    plim__free(a, m->axis_len);
     plim__free(a, m->reach);
     plim__free(a, m->axis_reach);
     plim__free(a, m->rounded);
@@ -53,6 +68,7 @@ void plim__measure_free(plim__measure *m, const plim__alloc *a)
     plim__free(a, m->deepest);
     plim__free(a, m->shallowest);
     plim__free(a, m->live);
+    plim__free(a, m->when);
     *m = (plim__measure){0};
 }
 
@@ -70,23 +86,36 @@ static bool on_file(const plim__pvalue *v)
     return v->file != PLIM__NONE || v->spill;
 }
 
+static uint64_t dense_bytes(const plim__value *v, const plim__region *box)
+{
+    return plim__round_up(plim__region_count(box) * plim_dtype_bytes(v->dtype), 64);
+}
+
 /* Bytes of one copy of the slot that holds `box` of a value. */
 static uint64_t slot_bytes(const plim_plan *plan, const plim__pvalue *v, const plim__region *box)
 {
-    if (on_file(v)) {
+    if (on_file(v) && !v->flat) {
         plim__io_file made;
         plim__io_layout layout;
         plim__io_layout_of(plim__pvalue_file(plan, v, &made), box, v->role != PLIM__ROLE_READ, &layout);
         return plim__round_up(layout.bytes, PLIM__IO_ALIGN);
     }
-    return plim__round_up(plim__region_count(box) * plim_dtype_bytes(plan->graph->value[v->value].dtype), 64);
+    const uint64_t bytes = dense_bytes(&plan->graph->value[v->value], box);
+    return v->flat ? plim__round_up(bytes, PLIM__IO_ALIGN) : bytes;
 }
 
-static void enlarge(plim__slot *s, uint64_t bytes, const plim__region *box)
+/* Notes the lengths of a box, where they are the longest so far. */
+static void note_lengths(int64_t *len, const plim__region *box)
 {
-    if (bytes <= s->bytes && s->box.rank == box->rank) return;
-    s->bytes = bytes > s->bytes ? bytes : s->bytes;
-    s->box = *box;
+    PLIM_ASSERT(box->rank <= PLIM_MAX_RANK);
+    for (uint32_t d = 0; d < box->rank; d++) len[d] = plim__max(len[d], plim__range_len(box->dim[d]));
+}
+
+static plim__region box_of_lengths(const int64_t *len, uint32_t rank)
+{
+    plim__region box = {.rank = rank};
+    for (uint32_t d = 0; d < rank; d++) box.dim[d] = (plim__range){0, len[d]};
+    return box;
 }
 
 static void whole_loops(const plim__pass *p, plim__range *loop)
@@ -110,6 +139,7 @@ static uint32_t moving_loops(const plim__pass *p)
 
 static void note_rounding(plim__rounding *r, int64_t extent, uint32_t loops)
 {
+    PLIM_ASSERT(loops < 1u << PLIM__MAX_LOOPS);
     extent = plim__max(extent, 1);
     for (uint32_t l = 0; l < PLIM__MAX_LOOPS; l++)
         if (loops & 1u << l) r->extent[l] = r->extent[l] ? plim__min(r->extent[l], extent) : extent;
@@ -298,12 +328,13 @@ static void lengthen(const plim__measure *m, plim__region *box, const plim__regi
     }
 }
 
-/* One block of a stage, into the sizes of its private boxes and its scratch. @return what its boxes touch */
+/* One block of a stage, into the lengths of its private boxes and of its nodes' parts. @return what its boxes touch */
 static uint64_t measure_block(plim__measure *m, const plim_plan *plan, const plim__pass *p, uint32_t stage, uint32_t block, uint32_t blocks)
 {
     const plim_graph *g = plan->graph;
     const plim__stage *s = &p->stage[stage];
     uint64_t mark = 0;
+    PLIM_ASSERT(block < blocks && (blocks == 1 || s->split >= 0));
     plim__stage_regions(g, p, s, &m->tile, block, blocks, &m->block);
     for (uint32_t i = s->first; i < s->first + s->count; i++) {
         const plim__pnode *n = &p->node[i];
@@ -314,19 +345,12 @@ static uint64_t measure_block(plim__measure *m, const plim_plan *plan, const pli
             plim__region box = m->block.region[v];
             mark = touches(mark, &box, &g->value[node->out[j]].shape);
             lengthen(m, &box, &m->tile.region[v], &g->value[node->out[j]].shape, m->reach[v]);
-            loosen(m, &box, &g->value[node->out[j]].shape, m->reach[v], p->value[v].moved_by);
-            const uint64_t bytes = plim__round_up(plim__region_count(&box) * plim_dtype_bytes(g->value[node->out[j]].dtype), 64);
-            if (bytes > m->private_bytes[v]) m->private_bytes[v] = bytes;
+            if (plim__region_count(&box) > 0) note_lengths(m->len[v], &box);
         }
-        const plim__op_row *row = plim__op_row_of(node->op);
-        if (!row->scratch) continue;
-        int64_t len[PLIM__MAX_AXES];
-        for (uint32_t a = 0; a < n->axes.n; a++)
-            len[a] = plim__min(longest(m, plim__range_len(m->block.axis[n->axis0 + a]), plim__range_len(m->tile.axis[n->axis0 + a]), m->axis_reach[n->axis0 + a]) +
-                                   slack_of(m, m->axis_reach[n->axis0 + a], n->moved_by[a]),
-                               n->axes.axis[a].extent);
-        const uint64_t bytes = plim__round_up(row->scratch(g, node, len, s->pool ? plan->pool_threads : 1), 64);
-        if (bytes > m->scratch[stage]) m->scratch[stage] = bytes;
+        for (uint32_t a = n->axis0; a < n->axis0 + n->axes.n && plim__op_row_of(node->op)->scratch; a++) {
+            const int64_t len = longest(m, plim__range_len(m->block.axis[a]), plim__range_len(m->tile.axis[a]), m->axis_reach[a]);
+            m->axis_len[a] = plim__max(m->axis_len[a], len);
+        }
     }
     return mark;
 }
@@ -377,6 +401,34 @@ static uint32_t last_private_use(const plim_graph *g, const plim__pass *p, const
     return p->value[v].producer;
 }
 
+/* Of a private value, in any block. */
+static uint64_t private_bytes(const plim__measure *m, const plim_plan *plan, const plim__pass *p, uint32_t v)
+{
+    const plim__value *value = &plan->graph->value[p->value[v].value];
+    plim__region box = box_of_lengths(m->len[v], value->shape.rank);
+    PLIM_ASSERT(p->value[v].role == PLIM__ROLE_PRIVATE);
+    loosen(m, &box, &value->shape, m->reach[v], p->value[v].moved_by);
+    return dense_bytes(value, &box);
+}
+
+/* Of the stage's nodes, which run one after the other in the same scratch. */
+static uint64_t scratch_bytes(const plim__measure *m, const plim_plan *plan, const plim__pass *p, const plim__stage *s)
+{
+    uint64_t most = 0;
+    for (uint32_t i = s->first; i < s->first + s->count; i++) {
+        const plim__pnode *n = &p->node[i];
+        const plim__node *node = &plan->graph->node[n->node];
+        const plim__op_row *row = plim__op_row_of(node->op);
+        int64_t len[PLIM__MAX_AXES];
+        if (!row->scratch) continue;
+        for (uint32_t a = 0; a < n->axes.n; a++)
+            len[a] = plim__min(m->axis_len[n->axis0 + a] + slack_of(m, m->axis_reach[n->axis0 + a], n->moved_by[a]), n->axes.axis[a].extent);
+        const uint64_t bytes = plim__round_up(row->scratch(plan->graph, node, len, s->pool ? plan->pool_threads : 1), 64);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 /* Private values of a stage share memory by lifetime. */
 static plim_status place_private(const plim__measure *m, const plim_plan *plan, plim__pass *p, uint32_t stage, plim_error *err)
 {
@@ -390,7 +442,7 @@ static plim_status place_private(const plim__measure *m, const plim_plan *plan, 
             const uint32_t v = p->node[i].out[j];
             if (p->value[v].role != PLIM__ROLE_PRIVATE) continue;
             who[n] = v;
-            buf[n++] = (plim_buffer){.lower = i, .upper = (int64_t)last_private_use(plan->graph, p, s, v) + 1, .size = m->private_bytes[v]};
+            buf[n++] = (plim_buffer){.lower = i, .upper = (int64_t)last_private_use(plan->graph, p, s, v) + 1, .size = private_bytes(m, plan, p, v)};
         }
     plim_pack_result res = {0};
     if (status == PLIM_OK && n > 0) {
@@ -402,7 +454,8 @@ static plim_status place_private(const plim__measure *m, const plim_plan *plan, 
         p->value[who[i]].private_bytes = buf[i].size;
     }
     s->scratch_offset = res.height;
-    s->private_bytes = plim__round_up(res.height + m->scratch[stage], 64);
+    s->private_bytes = plim__round_up(res.height + scratch_bytes(m, plan, p, s), 64);
+    PLIM_ASSERT(s->scratch_offset <= s->private_bytes); /* the scratch lies behind all private values */
     plim__free(&plan->alloc, buf);
     plim__free(&plan->alloc, who);
     return status;
@@ -412,6 +465,7 @@ static plim_status place_private(const plim__measure *m, const plim_plan *plan, 
 
 static uint32_t add_slot(plim__measure *m, const plim__slot *proto)
 {
+    PLIM_ASSERT(m->n_slots < m->cap_slots && proto->copies >= 1);
     m->slot[m->n_slots] = *proto;
     return m->n_slots++;
 }
@@ -439,13 +493,15 @@ static void make_slots(plim__measure *m, const plim_plan *plan, plim__pass *p)
         plim__pvalue *v = &p->value[i];
         if (!needs_slot(v)) continue;
         plim__slot s = {.value = v->value, .copies = 1, .stage = PLIM__NONE};
-        if (looping && v->depth == p->n_cut && v->role == PLIM__ROLE_READ) s.copies = plan->read_copies;
+        PLIM_ASSERT(v->depth <= p->n_cut && (v->role != PLIM__ROLE_READ || v->producer == PLIM__NONE)); /* what is read is not made here */
+        if (looping && v->depth == p->n_cut && v->role == PLIM__ROLE_READ && !v->streamed) s.copies = plan->read_copies;
         if (plim__write_has_ring(plan, p, v)) s.copies = plan->write_copies;
         v->slot = add_slot(m, &s);
     }
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         plim__pnode *n = &p->node[i];
         n->copies_slot = PLIM__NONE;
+        memset(n->copy_offset, 0, sizeof n->copy_offset);
         if (needs_copies(plan, p, n))
             n->copies_slot = add_slot(m, &(plim__slot){.value = plan->graph->node[n->node].out[0], .copies = plan->threads - 1, .stage = n->stage});
     }
@@ -463,33 +519,61 @@ static plim_status add_stage_slots(plim__measure *m, const plim_plan *plan, plim
     return PLIM_OK;
 }
 
-/* Boxes of one tile, into the slots' sizes. */
+/* Bytes of output j in a thread's copy of the accumulators of a node, in this tile. */
+static uint64_t copy_bytes(const plim__measure *m, const plim_plan *plan, const plim__pass *p, const plim__pnode *n, uint32_t j, const plim__range *loop)
+{
+    const plim_graph *g = plan->graph;
+    const plim__value *value = &g->value[g->node[n->node].out[j]];
+    plim__region box = m->tile.region[n->out[j]];
+    if (n->accumulates) plim__acc_region(g, p, n, j, loop, &box);
+    loosen(m, &box, &value->shape, m->reach[n->out[j]], p->value[n->out[j]].moved_by);
+    return dense_bytes(value, &box);
+}
+
+/* Boxes of one tile, into the lengths of the slots' boxes. Until all tiles have been looked at, copy_offset has the bytes of each copy. */
 static void size_slots(plim__measure *m, const plim_plan *plan, plim__pass *p, const plim__range *loop)
 {
     const plim_graph *g = plan->graph;
     for (uint32_t i = 0; i < p->n_values; i++) {
         const plim__pvalue *v = &p->value[i];
-        if (!needs_slot(v)) continue;
+        if (!needs_slot(v) || v->role == PLIM__ROLE_WHOLE) continue;
         plim__region box = m->tile.region[i];
-        if (v->role == PLIM__ROLE_WHOLE) box = plim__region_whole(&g->value[v->value].shape);
+        PLIM_ASSERT(v->role != PLIM__ROLE_ACC || p->node[v->producer].accumulates);
         if (v->role == PLIM__ROLE_ACC) plim__acc_region(g, p, &p->node[v->producer], g->value[v->value].out, loop, &box);
-        loosen(m, &box, &g->value[v->value].shape, m->reach[i], v->moved_by);
-        enlarge(&m->slot[v->slot], slot_bytes(plan, v, &box), &box);
+        if (plim__region_count(&box) > 0) note_lengths(m->len[i], &box);
+    }
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        plim__pnode *n = &p->node[i];
+        for (uint32_t j = 0; j < g->node[n->node].n_out && n->copies_slot != PLIM__NONE; j++) {
+            const uint64_t bytes = copy_bytes(m, plan, p, n, j, loop);
+            if (bytes > n->copy_offset[j]) n->copy_offset[j] = bytes;
+        }
+    }
+}
+
+/* The slots' sizes, from the lengths in all tiles; copies of accumulators lie behind each other. */
+static void finish_slots(plim__measure *m, const plim_plan *plan, plim__pass *p)
+{
+    const plim_graph *g = plan->graph;
+    for (uint32_t i = 0; i < p->n_values; i++) {
+        const plim__pvalue *v = &p->value[i];
+        const plim_shape *shape = &g->value[v->value].shape;
+        if (!needs_slot(v)) continue;
+        plim__region box = v->role == PLIM__ROLE_WHOLE ? plim__region_whole(shape) : box_of_lengths(m->len[i], shape->rank);
+        loosen(m, &box, shape, m->reach[i], v->moved_by);
+        m->slot[v->slot].bytes = slot_bytes(plan, v, &box);
+        m->slot[v->slot].box = box;
     }
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         plim__pnode *n = &p->node[i];
         if (n->copies_slot == PLIM__NONE) continue;
-        uint64_t bytes = 0, offset[PLIM__MAX_OUT];
-        plim__region box = {0};
+        plim__slot *s = &m->slot[n->copies_slot];
         for (uint32_t j = 0; j < g->node[n->node].n_out; j++) {
-            if (n->accumulates) plim__acc_region(g, p, n, j, loop, &box);
-            else box = m->tile.region[n->out[j]];
-            loosen(m, &box, &g->value[g->node[n->node].out[j]].shape, m->reach[n->out[j]], p->value[n->out[j]].moved_by);
-            offset[j] = bytes;
-            bytes += plim__round_up(plim__region_count(&box) * plim_dtype_bytes(g->value[g->node[n->node].out[j]].dtype), 64);
+            const uint64_t bytes = n->copy_offset[j];
+            n->copy_offset[j] = s->bytes;
+            s->bytes += bytes;
         }
-        if (bytes > m->slot[n->copies_slot].bytes) memcpy(n->copy_offset, offset, sizeof offset);
-        enlarge(&m->slot[n->copies_slot], bytes, &box);
+        if (needs_slot(&p->value[n->out[0]])) s->box = m->slot[p->value[n->out[0]].slot].box;
     }
 }
 
@@ -544,6 +628,7 @@ static void walk_trips(plim__measure *m, const plim_plan *plan, plim__pass *p, p
  * which may be shorter, and all stretches between. */
 static void measure_loop(plim__measure *m, const plim_plan *plan, plim__pass *p, plim__range *loop, uint32_t l, bool exact, turns *t)
 {
+    PLIM_ASSERT(l < p->n_cut && p->loop[l].tile >= 1);
     const int64_t trips = plim__loop_trips(&p->loop[l]), look[] = {0, 1, trips / 2, trips - 2, trips - 1};
     const plim__range before = loop[l];
     uint64_t mark_last = 0;
@@ -584,28 +669,58 @@ static uint32_t most_turns(const plim__pass *p)
     return most;
 }
 
+/* Every tile, if there are few. @return false: there are many */
+static bool measure_all_tiles(plim__measure *m, const plim_plan *plan, plim__pass *p)
+{
+    int64_t tiles = 1;
+    for (uint32_t l = 0; l < p->n_cut; l++)
+        if (__builtin_mul_overflow(tiles, plim__loop_trips(&p->loop[l]), &tiles) || tiles > ALL_TILES) return false;
+    if ((uint64_t)tiles * p->n_nodes > ALL_WORK) return false;
+    plim__range loop[PLIM__MAX_LOOPS];
+    whole_loops(p, loop);
+    for (int64_t it = 0; it < tiles; it++) {
+        int64_t rest = it;
+        for (uint32_t l = 0; l < p->n_cut; l++) {
+            const int64_t trips = plim__loop_trips(&p->loop[l]);
+            loop[l] = trip(&p->loop[l], rest % trips);
+            rest /= trips;
+        }
+        measure_tile(m, plan, p, loop, true);
+    }
+    return true;
+}
+
 /* One loop at a time: many boxes depend on each loop separately. The walk is repeated with the other loops in their middle and at their end. Hulls over several
  * loops are largest where each of these is at a turn. */
 static void measure_tiles(plim__measure *m, const plim_plan *plan, plim__pass *p, bool exact)
 {
     plim__range loop[PLIM__MAX_LOOPS];
     turns t[PLIM__MAX_LOOPS] = {0};
-    for (int64_t place = 0; place < (exact && p->n_cut > 1 ? 3 : 1); place++) {
+    if (exact && p->n_cut > 0 && measure_all_tiles(m, plan, p)) return;
+    if (!exact) { /* an estimate: the first tile, and one that sees its neighbours on all sides */
+        whole_loops(p, loop);
+        measure_tile(m, plan, p, loop, false);
+        for (uint32_t l = 0; l < p->n_cut; l++) loop[l] = trip(&p->loop[l], plim__loop_trips(&p->loop[l]) / 2);
+        if (p->n_cut > 0) measure_tile(m, plan, p, loop, false);
+        return;
+    }
+    for (int64_t place = 0; place < (p->n_cut > 1 ? 3 : 1); place++) {
         whole_loops(p, loop);
         for (uint32_t l = 0; l < p->n_cut; l++) {
             const int64_t trips = plim__loop_trips(&p->loop[l]);
             loop[l] = trip(&p->loop[l], place == 0 ? 0 : place == 1 ? trips / 2 : trips - 1);
         }
-        if (p->n_cut == 0) measure_tile(m, plan, p, loop, exact);
-        for (uint32_t l = 0; l < p->n_cut; l++) measure_loop(m, plan, p, loop, l, exact, &t[l]);
+        if (p->n_cut == 0) measure_tile(m, plan, p, loop, true);
+        for (uint32_t l = 0; l < p->n_cut; l++) measure_loop(m, plan, p, loop, l, true, &t[l]);
     }
-    if (exact && p->n_cut > 1) measure_corners(m, plan, p, loop, 0, t, most_turns(p));
+    if (p->n_cut > 1) measure_corners(m, plan, p, loop, 0, t, most_turns(p));
 }
 
 /* --------------------------------------------------------------------------------------------- lifetimes */
 
 static void use(plim__measure *m, uint32_t slot, uint32_t t, const plim__step *step)
 {
+    PLIM_ASSERT(slot < m->n_slots && step->depth <= PLIM__MAX_LOOPS);
     plim__slot *s = &m->slot[slot];
     if (t < s->first) s->first = t;
     if (t > s->last) s->last = t;
@@ -708,6 +823,7 @@ plim_status plim__pass_measure(plim__measure *m, const plim_plan *plan, plim__pa
     find_rounding(m, plan->graph, p);
     make_slots(m, plan, p);
     measure_tiles(m, plan, p, exact);
+    finish_slots(m, plan, p);
     PLIM_TRY(add_stage_slots(m, plan, p, err));
     set_lifetimes(m, plan, p);
     sweep(m, p, carried);

@@ -12,10 +12,9 @@ typedef struct plim__rounding {
 /** Reusable memory of the measurer; one per search. */
 typedef struct plim__measure {
     plim__ranges tile, block;
-    uint32_t cap_axes, cap_values;    /* of tile and block */
     uint32_t cap_tile_axes, cap_tile_values, cap_block_axes, cap_block_values;
-    uint64_t *private_bytes; uint32_t cap_private; /* of each PRIVATE value */
-    uint64_t *scratch; uint32_t cap_scratch;       /* of each stage */
+    int64_t (*len)[PLIM_MAX_RANK]; uint32_t cap_len; /* of each dimension of each value: the longest of any tile, of PRIVATE ones of any block */
+    int64_t *axis_len; uint32_t cap_axis_len;        /* of each axis of nodes with scratch: the longest of any block */
     int64_t (*reach)[PLIM_MAX_RANK]; uint32_t cap_reach; /* of each dimension of each value: see find_reach */
     int64_t *axis_reach; uint32_t cap_axis_reach;        /* of each axis */
     plim__rounding *rounded; uint32_t n_rounded, cap_rounded;
@@ -25,6 +24,7 @@ typedef struct plim__measure {
     uint8_t *deepest; uint32_t cap_deepest; /* of each slot: the deepest step that uses it */
     uint8_t *shallowest; uint32_t cap_shallowest;
     uint64_t *live; uint32_t cap_live; /* bytes alive at each step */
+    double *when; uint32_t cap_when;   /* seconds into a trip at which each step begins, by the estimate */
     uint64_t peak;                    /* the most bytes alive at one step, what `carried` says included */
     uint32_t peak_step;
     uint64_t read_bytes, write_bytes, requests;

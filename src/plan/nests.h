@@ -6,6 +6,7 @@
 
 typedef struct plim__nests {
     plim__axes *axes;   /* [n_nodes] */
+    plim__work *work;   /* [n_nodes] of one iteration */
     uint32_t *in0;      /* [n_nodes] where its inputs begin in read0 */
     uint32_t *read0;    /* per input of a node: where its index expressions begin, one per dimension */
     plim__index *index;

@@ -22,10 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A whole command with these answers within half a second. A node looks at each buffer two or three times; on a machine of today
- * the steps end the search before the clock does, so that the answer is the same everywhere. */
-#define DEFAULT_SECONDS 0.4
-#define DEFAULT_STEPS 100000000ull
+#define DEFAULT_SECONDS 1.0
 
 typedef struct part_state {
     const plim__pack_part *part;
@@ -142,16 +139,19 @@ static bool improve_greedy(packer *k, part_state *s)
 /* ------------------------------------------------------------------------------------------- exact search */
 
 /* How a restart makes its order: sections with much blame weigh `blame` times as much as one without, and every key is off by
- * up to `noise`. No recipe is good for everything; taking turns costs a factor of their number at most. */
+ * up to `noise`. No recipe is good for everything; taking turns costs a factor of their number at most. One recipe does not jump,
+ * for only that one can prove that there is no packing. */
 typedef struct recipe {
     plim__order_kind kind;
     double blame, noise;
+    bool backjump;
 } recipe;
 
 static const recipe recipes[] = {
-    {PLIM__ORDER_TWA, 100, 0.05},
-    {PLIM__ORDER_WAT, 100, 0.05},
-    {PLIM__ORDER_AREA, 0, 0.1},
+    {PLIM__ORDER_TWA, 100, 0.05, true},
+    {PLIM__ORDER_WAT, 100, 0.05, true},
+    {PLIM__ORDER_TAW, 100, 0.1, true},
+    {PLIM__ORDER_AREA, 0, 0.1, false},
 };
 enum { RECIPES = sizeof recipes / sizeof *recipes };
 
@@ -208,9 +208,9 @@ static plim__exact_answer ask(packer *k, part_state *s, int64_t cap, uint64_t qu
         s->restarts++;
         uint64_t left = limit;
         const uint64_t before = now_ns();
-        const plim__exact_answer answer = plim__exact_solve(s->exact, k->trial, k->order, cap, &left, blame);
-        const uint64_t used = limit - left;
-        if (used) k->node_ns = (now_ns() - before) / used + 1;
+        const plim__exact_answer answer = plim__exact_solve(s->exact, k->trial, k->order, cap, r->backjump, &left, blame);
+        const uint64_t used = left < limit ? limit - left : 1; /* one at least, so that restarts come to an end */
+        if (left < limit) k->node_ns = (now_ns() - before) / used + 1;
         k->nodes -= used;
         quota -= used;
         if (answer == PLIM__EXACT_NONE) s->least = plim__max(s->least, cap + 1);
@@ -350,6 +350,14 @@ plim__pack_effort plim__pack_effort_quick(void)
     return (plim__pack_effort){.greedy_steps = 8000000, .search_nodes = 0, .seconds = 0};
 }
 
+/* A node looks at each buffer two or three times: 20,000,000 looks are some 20 ms. */
+plim__pack_effort plim__pack_effort_final(uint32_t count)
+{
+    plim__pack_effort effort = plim__pack_effort_quick();
+    effort.search_nodes = 20000000 / ((uint64_t)count + 1);
+    return effort;
+}
+
 plim_status plim__pack(plim_buffer *buf, uint32_t count, const plim_pack_options *opt, const plim__pack_effort *effort,
                        plim_pack_result *res, const plim__alloc *a, plim_error *err)
 {
@@ -383,7 +391,7 @@ plim_status plim_pack(plim_buffer *buf, uint32_t count, const plim_pack_options 
     PLIM_FAIL_IF(count && !buf, err, PLIM_E_INVALID, "no buffers given");
     PLIM_FAIL_IF(!(seconds >= 0 && seconds < 1e9), err, PLIM_E_INVALID, "a search cannot take %g seconds", seconds);
     const plim__alloc a = plim__alloc_from(set);
-    const plim__pack_effort usual = {.greedy_steps = DEFAULT_STEPS, .search_nodes = DEFAULT_STEPS / (count + 1), .seconds = DEFAULT_SECONDS};
-    const plim__pack_effort asked = {.greedy_steps = UINT64_MAX, .search_nodes = UINT64_MAX, .seconds = seconds};
-    return plim__pack(buf, count, opt, seconds > 0 ? &asked : &usual, res, &a, err);
+    const plim__pack_effort effort = {.greedy_steps = UINT64_MAX, .search_nodes = UINT64_MAX,
+                                      .seconds = seconds > 0 ? seconds : DEFAULT_SECONDS};
+    return plim__pack(buf, count, opt, &effort, res, &a, err);
 }

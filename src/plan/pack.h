@@ -24,8 +24,10 @@ typedef struct plim__pack_effort {
     double seconds;        /* wall clock for all of it; 0: none */
 } plim__pack_effort;
 
-/** The planner's choice: about 10 ms at most for some thousands of buffers. */
+/** The planner's choice while it compares plans: about 10 ms at most for some thousands of buffers. */
 plim__pack_effort plim__pack_effort_quick(void);
+/** For one final plan of `count` buffers: as quick, then an exact search of some tens of milliseconds where the bound was not met. */
+plim__pack_effort plim__pack_effort_final(uint32_t count);
 
 /** As plim_pack, with `effort` in the place of opt->seconds. */
 plim_status plim__pack(plim_buffer *buf, uint32_t count, const plim_pack_options *opt, const plim__pack_effort *effort,
@@ -122,7 +124,7 @@ typedef struct plim__exact plim__exact;
 typedef enum plim__exact_answer {
     PLIM__EXACT_FOUND, /* offsets were written */
     PLIM__EXACT_NONE,  /* proven: no packing of that height */
-    PLIM__EXACT_LIMIT, /* the node limit came first */
+    PLIM__EXACT_LIMIT, /* not known: the node limit came first, or what was left out of the search could hold one */
 } plim__exact_answer;
 
 /** More buffers than this are not searched: the search recurses once per buffer, in frames of some 100 bytes. */
@@ -134,9 +136,10 @@ void plim__exact_free(plim__exact **x, const plim__alloc *a);
 /** Looks for a packing of height `cap` units or less. Deterministic. Allocates nothing.
  *  @param offset  (n) units, written on PLIM__EXACT_FOUND
  *  @param order   (n) which of two buffers at the same offset is tried first
+ *  @param backjump  skips choices that had no part in a failure: finds packings sooner, but only without it is anything proven
  *  @param nodes   in: how many placements may be tried; out: how many are left
  *  @param blame   (sections) one is added for each branch that a section ended: a hint for the next order */
-plim__exact_answer plim__exact_solve(plim__exact *x, int64_t *offset, const plim__order_key *order, int64_t cap, uint64_t *nodes,
-                                     uint32_t *blame);
+plim__exact_answer plim__exact_solve(plim__exact *x, int64_t *offset, const plim__order_key *order, int64_t cap, bool backjump,
+                                     uint64_t *nodes, uint32_t *blame);
 
 #endif

@@ -15,8 +15,15 @@
  * Where no unplaced buffer spans a border between sections, the two sides are independent and solved one after the other.
  *
  * Buffers are sorted by first section, so each side is an index range; placed buffers stay in it with a minimum offset of NEVER.
- * All of a node's state is three int32 arrays and a trail of (buffer, old minimum). A pair of overlapping buffers raises a minimum
+ * All of a node's state is four int32 arrays and a trail of (buffer, old minimum, old pusher). A pair of overlapping buffers raises a minimum
  * at most once on a path, so the number of such pairs bounds the trail, and nothing is allocated during a search.
+ *
+ * A branch that fails says why: the conflict is the set of placed buffers that the failure rests on. For a section without room
+ * these are the buffers placed in it and those that pushed its unplaced buffers up. With `backjump`, a node whose own buffer is not
+ * in the conflict of the branch above it has no reason to try another buffer, and hands the conflict down (Prosser's
+ * conflict-directed backjumping, 1993). It lets the search repair a mistake at one end of time without walking through all
+ * choices at the other end. The conflict leaves out that placements are ordered by offset, so a search that has jumped can find a
+ * packing but proves nothing by failing.
  *
  * The section that ends a branch is blamed. Orders that look at the blame first (pack.c) find packings with some tens of thousands
  * of nodes where blind restarts take millions: it is the weighted-degree heuristic of constraint solvers.
@@ -33,7 +40,7 @@
 #define LOAD_MAX (1 << 29) /* NEVER plus a size still fits */
 
 typedef struct trail_entry {
-    int32_t buffer, min;
+    int32_t buffer, min, pusher; /* the values before */
 } trail_entry;
 
 typedef struct placement {
@@ -57,11 +64,10 @@ struct plim__exact {
     int32_t *member;     /* the buffers alive in each section */
     int32_t *total_all;  /* (sections) sum of sizes */
     int32_t *cut_all;    /* (sections) buffers that span the border above this section */
-
-
     uint32_t *blame;     /* (sections) the caller's */
     int32_t cap;
     int32_t *min;        /* (n) lowest offset possible, NEVER once placed */
+    int32_t *pusher;     /* (n) the placed buffer that min lies on top of; -1: the bottom */
     int32_t *place;      /* (n) offset of a placed buffer */
     int32_t *total;      /* (sections) unplaced units */
     int32_t *cut;        /* (sections) unplaced buffers across the border above */
@@ -71,6 +77,11 @@ struct plim__exact {
     placement *done;     /* (n) in the order of placing */
     uint32_t done_n;
     uint64_t nodes;      /* left */
+    bool backjump;       /* may leave a node early */
+    bool jumped;         /* has left one early: failing proves nothing */
+    uint32_t words;      /* of a set of buffers */
+    uint64_t *conflict;  /* (words) why the newest branch failed */
+    uint64_t *tried;     /* (n + 1, words) per depth: why the branches tried so far failed */
 };
 
 /* A side of a split: sections [lo, hi), and the buffers born there. */
@@ -155,22 +166,25 @@ plim_status plim__exact_new(plim__exact **out, const plim__pack_view *view, cons
     const uint64_t n = view->n, sections = view->sections;
     plim__exact *x = plim__new(a, 1, sizeof *x, err);
     if (!x) return PLIM_E_NOMEM;
-    int32_t *p = plim__new(a, 9 * n + 7 * sections + 2 + count_members(view), sizeof *p, err);
+    int32_t *p = plim__new(a, 10 * n + 7 * sections + 2 + count_members(view), sizeof *p, err);
     x->block = p;
     x->trail = plim__new(a, count_pairs(view), sizeof *x->trail, err);
     x->done = plim__new(a, n, sizeof *x->done, err);
-    if (!p || !x->trail || !x->done) {
+    x->words = (uint32_t)(n + 63) / 64;
+    x->conflict = plim__new(a, (n + 2) * x->words, sizeof *x->conflict, err);
+    if (!p || !x->trail || !x->done || !x->conflict) {
         plim__exact_free(&x, a);
         return PLIM_E_NOMEM;
     }
     int32_t **const per_buffer[] = {&x->size, &x->reach, &x->twin, &x->twin_group, &x->twin_last,
-                                    &x->rank, &x->by_rank, &x->min, &x->place};
+                                    &x->rank, &x->by_rank, &x->min, &x->pusher, &x->place};
     int32_t **const per_section[] = {&x->total_all, &x->cut_all, &x->total, &x->cut, &x->witness};
     int32_t **const per_border[] = {&x->first, &x->member_at};
     for (size_t k = 0; k < sizeof per_buffer / sizeof *per_buffer; k++, p += n) *per_buffer[k] = p;
     for (size_t k = 0; k < sizeof per_section / sizeof *per_section; k++, p += sections) *per_section[k] = p;
     for (size_t k = 0; k < sizeof per_border / sizeof *per_border; k++, p += sections + 1) *per_border[k] = p;
     x->member = p;
+    x->tried = x->conflict + x->words;
     x->view = view;
     scale_sizes(x);
     fill_sections(x);
@@ -182,11 +196,46 @@ plim_status plim__exact_new(plim__exact **out, const plim__pack_view *view, cons
 void plim__exact_free(plim__exact **x, const plim__alloc *a)
 {
     if (!*x) return;
+    plim__free(a, (*x)->conflict);
     plim__free(a, (*x)->done);
     plim__free(a, (*x)->trail);
     plim__free(a, (*x)->block);
     plim__free(a, *x);
     *x = NULL;
+}
+
+/* ---------------------------------------------------------------------------------------------- conflicts */
+
+static void set_add(uint64_t *set, int32_t b) { set[b / 64] |= 1ull << b % 64; }
+static void set_remove(uint64_t *set, int32_t b) { set[b / 64] &= ~(1ull << b % 64); }
+static bool set_has(const uint64_t *set, int32_t b) { return set[b / 64] >> b % 64 & 1; }
+
+/* Adds what a section without room rests on: what is placed in it, and what pushed up the rest. */
+static void explain_section(plim__exact *x, int32_t s)
+{
+    PLIM_ASSERT(s >= 0 && s < (int32_t)x->view->sections);
+    for (int32_t k = x->member_at[s]; k < x->member_at[s + 1]; k++) {
+        const int32_t i = x->member[k], why = x->min[i] == NEVER ? i : x->pusher[i];
+        PLIM_ASSERT(why == -1 || x->min[why] == NEVER); /* pushers are placed */
+        if (why >= 0) set_add(x->conflict, why);
+    }
+}
+
+/* Adds the failed branch of `b` to the conflict of its node: `b` was at its only offset there because of its pusher. */
+static void merge_conflict(const plim__exact *x, uint64_t *node, int32_t b)
+{
+    for (uint32_t w = 0; w < x->words; w++) node[w] |= x->conflict[w];
+    set_remove(node, b);
+    if (x->pusher[b] >= 0) set_add(node, x->pusher[b]);
+}
+
+/* The conflict of a node that has tried everything: those of its branches, and the section that needs the most room. */
+static void finish_conflict(plim__exact *x, const uint64_t *node, span p)
+{
+    int32_t fullest = p.lo;
+    for (int32_t s = p.lo; s < p.hi; s++) fullest = x->total[s] > x->total[fullest] ? s : fullest;
+    memcpy(x->conflict, node, x->words * sizeof *node);
+    explain_section(x, fullest);
 }
 
 /* ------------------------------------------------------------------------------------------------- search */
@@ -227,6 +276,7 @@ static int32_t highest_choice(const plim__exact *x, span p)
     int32_t top = INT32_MAX, most = 0;
     for (int32_t i = from; i < to; i++) top = min[i] + size[i] < top ? min[i] + size[i] : top;
     for (int32_t s = p.lo; s < p.hi; s++) most = total[s] > most ? total[s] : most;
+    PLIM_ASSERT(x->shift || most <= x->cap); /* rounded sizes may exceed it */
     if (most == 0) return NEVER; /* nothing is unplaced */
     return top - 1 < x->cap - most ? top - 1 : x->cap - most;
 }
@@ -254,6 +304,7 @@ static bool sections_possible(plim__exact *x, span touched, span own, int32_t to
         if (x->total[s] == 0 || (!inside && room >= top)) continue;
         if (has_witness(x, s, room)) continue;
         x->blame[s]++;
+        explain_section(x, s);
         return false;
     }
     return true;
@@ -264,6 +315,7 @@ static bool place(plim__exact *x, choice c)
 {
     const plim__pack_view *v = x->view;
     const int32_t b = c.buffer, lo = v->lo[b], hi = v->hi[b], size = x->size[b], top = c.offset + size;
+    PLIM_ASSERT(x->min[b] == c.offset && top <= x->cap && x->done_n < v->n);
     x->done[x->done_n++] = (placement){.buffer = b, .trail_n = x->trail_n};
     x->place[b] = c.offset;
     x->min[b] = NEVER;
@@ -274,12 +326,15 @@ static bool place(plim__exact *x, choice c)
     int32_t highest = 0;
     for (int32_t i = x->reach[b], end = x->first[hi]; i < end; i++) {
         if (x->min[i] >= top || v->hi[i] <= lo) continue;
-        x->trail[x->trail_n++] = (trail_entry){.buffer = i, .min = x->min[i]};
+        x->trail[x->trail_n++] = (trail_entry){.buffer = i, .min = x->min[i], .pusher = x->pusher[i]};
         x->min[i] = top;
+        x->pusher[i] = b;
         highest = x->size[i] > highest ? x->size[i] : highest;
         touched.lo = v->lo[i] < touched.lo ? v->lo[i] : touched.lo;
         touched.hi = v->hi[i] > touched.hi ? v->hi[i] : touched.hi;
     }
+    memset(x->conflict, 0, x->words * sizeof *x->conflict);
+    set_add(x->conflict, b);
     return highest <= x->cap - top && sections_possible(x, touched, (span){lo, hi}, top);
 }
 
@@ -292,6 +347,7 @@ static void undo(plim__exact *x)
     while (x->trail_n > last->trail_n) {
         const trail_entry *e = &x->trail[--x->trail_n];
         x->min[e->buffer] = e->min;
+        x->pusher[e->buffer] = e->pusher;
     }
     for (int32_t s = lo; s < hi; s++) x->total[s] += size;
     for (int32_t s = lo; s + 1 < hi; s++) x->cut[s]++;
@@ -325,6 +381,8 @@ static plim__exact_answer search(plim__exact *x, span p, choice last)
 {
     const int32_t limit = highest_choice(x, p);
     if (limit == NEVER) return PLIM__EXACT_FOUND;
+    uint64_t *const tried = x->tried + (size_t)x->done_n * x->words;
+    memset(tried, 0, x->words * sizeof *tried);
     choice c = last;
     while (next_choice(x, p, c, limit, &c)) {
         if (x->twin[c.buffer] >= 0 && x->min[x->twin[c.buffer]] != NEVER) continue;
@@ -339,8 +397,14 @@ static plim__exact_answer search(plim__exact *x, span p, choice last)
         while (x->done_n > done_n + 1) undo(x); /* a side that was solved before another one failed */
         const bool hat = has_hat(x, c.buffer);
         undo(x);
+        if (x->backjump && !set_has(x->conflict, c.buffer)) {
+            x->jumped = true;
+            return PLIM__EXACT_NONE;
+        }
+        merge_conflict(x, tried, c.buffer);
         if (!hat) break;
     }
+    finish_conflict(x, tried, p);
     return PLIM__EXACT_NONE;
 }
 
@@ -358,8 +422,8 @@ static void set_ranks(plim__exact *x, const plim__order_key *order)
     }
 }
 
-plim__exact_answer plim__exact_solve(plim__exact *x, int64_t *offset, const plim__order_key *order, int64_t cap, uint64_t *nodes,
-                                     uint32_t *blame)
+plim__exact_answer plim__exact_solve(plim__exact *x, int64_t *offset, const plim__order_key *order, int64_t cap, bool backjump,
+                                     uint64_t *nodes, uint32_t *blame)
 {
     const plim__pack_view *v = x->view;
     if (cap < v->bound) return PLIM__EXACT_NONE;
@@ -368,6 +432,9 @@ plim__exact_answer plim__exact_solve(plim__exact *x, int64_t *offset, const plim
     x->nodes = *nodes;
     x->blame = blame;
     x->trail_n = x->done_n = 0;
+    x->backjump = backjump;
+    x->jumped = false;
+    for (uint32_t i = 0; i < v->n; i++) x->pusher[i] = -1;
     set_ranks(x, order);
     memset(x->min, 0, v->n * sizeof *x->min);
     memcpy(x->total, x->total_all, v->sections * sizeof *x->total);
@@ -379,6 +446,7 @@ plim__exact_answer plim__exact_solve(plim__exact *x, int64_t *offset, const plim
     if (answer == PLIM__EXACT_FOUND) {
         for (uint32_t i = 0; i < v->n; i++) offset[i] = (int64_t)x->place[i] << x->shift;
     }
+    PLIM_ASSERT(answer != PLIM__EXACT_FOUND || x->done_n == v->n);
     /* With rounded sizes nothing is proven about the true ones. */
-    return answer == PLIM__EXACT_NONE && x->shift ? PLIM__EXACT_LIMIT : answer;
+    return answer == PLIM__EXACT_NONE && (x->shift || x->jumped) ? PLIM__EXACT_LIMIT : answer;
 }

@@ -125,18 +125,20 @@ static bool is_in_memory(const plim_plan *plan, const char *dir)
     return in_memory;
 }
 
-/* Bytes of outputs on a file system that lives in memory. */
-static uint64_t outputs_in_memory(const plim_plan *plan)
+/* Notes which files lie on a file system that lives in memory. @return the bytes of those that are outputs */
+static uint64_t find_in_memory(plim_plan *plan)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < plan->n_files; i++) {
-        if (plan->file[i].kind != PLIM__FILE_OUTPUT || !plan->file[i].path[0]) continue; /* not written, or bound to no file yet */
+        plim__file *f = &plan->file[i];
+        if (plim__file_is_ours(f->kind) || !f->path[0]) continue; /* not written, or bound to no file yet */
         char dir[1024];
-        snprintf(dir, sizeof dir, "%s", plan->file[i].path);
+        snprintf(dir, sizeof dir, "%s", f->path);
         char *slash = strrchr(dir, '/');
         if (slash) slash[slash == dir] = 0;
         else snprintf(dir, sizeof dir, ".");
-        if (is_in_memory(plan, dir)) bytes += plan->file[i].bytes;
+        f->in_memory = is_in_memory(plan, dir);
+        if (f->in_memory && f->kind == PLIM__FILE_OUTPUT) bytes += f->bytes;
     }
     return bytes;
 }
@@ -227,12 +229,13 @@ uint64_t plim__plan_room(const plim_plan *plan, uint64_t budget)
     return budget <= rest ? 0 : plim__round_down((budget - rest) / 257 * 256, PLIM__IO_ALIGN);
 }
 
-/* The most bytes that were resident while it was planned; 0: there were more before. Where any part of the program is
- * sanitized, what was freed is kept, and nothing follows from what is resident. */
+bool plim__resident_is_known(void) { return !PLIM_SANITIZED; }
+
+/* The most bytes that were resident while it was planned; 0: there were more before. */
 static uint64_t planning_peak(const plim_plan *plan)
 {
     uint64_t now, peak;
-    if (PLIM_SANITIZED) return 0;
+    if (!plim__resident_is_known()) return 0;
     return plim__resident_read(&now, &peak, plan->os, NULL) == PLIM_OK && peak > plan->peak_before ? peak : 0;
 }
 
@@ -273,7 +276,7 @@ static plim_status begin(plim_plan *plan, plim_error *err)
     PLIM_TRY(add_states(plan, err));
     PLIM_TRY(measure_baseline(plan, err));
     PLIM_TRY(find_budget(plan, err));
-    plan->tmpfs = outputs_in_memory(plan);
+    plan->tmpfs = find_in_memory(plan);
     plan->own_is_memory = is_in_memory(plan, own_folder(plan));
     plan->uncut_tables = plim__plan_tables(plan);
     PLIM_TRY(plim__portfolio_new(&plan->portfolio, plan, err));
@@ -372,7 +375,9 @@ static plim_status open_plan(plim_plan **out, const plim_graph *g, const plim_se
     const uint32_t cpus = plim__cpu_count(os);
     plan->pool_threads = plan->threads < cpus ? plan->threads : cpus;
     uint64_t now;
-    plim_status status = plim__resident_read(&now, &plan->peak_before, os, err);
+    plan->set.machine = NULL; /* copied */
+    plim_status status = plim__speed_new(&plan->speed, set->machine, plan->threads, err);
+    if (status == PLIM_OK) status = plim__resident_read(&now, &plan->peak_before, os, err);
     if (status == PLIM_OK) status = index_graph(plan, err);
     if (status == PLIM_OK) status = begin(plan, err);
     if (status == PLIM_OK) *out = plan;

@@ -24,6 +24,7 @@
 
 #include "graph/op.h"
 #include "io/io.h"
+#include "plan/machine.h"
 #include "plan/nests.h"
 
 #define PLIM__MAX_LOOPS 8
@@ -92,6 +93,9 @@ typedef struct plim__pvalue {
     bool foreign;       /* WHOLE: its slot is none of this pass: an earlier one made it, or it is carried from run to run */
     bool stored;        /* what takes the place of a state that is held, but was made elsewhere: a WRITE step copies it there */
     bool again;         /* made before: this one goes to no file of the program's */
+    bool flat;          /* spilled and read back inside one trip: its slot goes to the spill file as it is, byte by byte */
+    bool streamed;      /* READ: in every trip of the loops around its first reader, right before that */
+    uint32_t back;      /* flat: the next value that is read back from where this one was spilled to, or PLIM__NONE */
     uint64_t private_offset; /* PRIVATE: in the thread's part of the stage's slot */
     uint64_t private_bytes;  /* PRIVATE: what was planned for it */
 } plim__pvalue;
@@ -142,6 +146,21 @@ typedef struct plim__pass {
     uint64_t read_bytes, write_bytes;
 } plim__pass;
 
+/* Steps and stages of a pass run in groups, one after the other, each as often as the loops around it turn:
+ *
+ *     group 0          before the loops                        depth 0
+ *     group 1          in loop 0, before those inside it       depth 1
+ *     ...
+ *     group n_cut      in all loops: the body                  depth n_cut
+ *     group n_cut + 1  after the innermost loop (`post`)       depth n_cut - 1
+ *     ...
+ *     group 2 * n_cut  after all loops                         depth 0
+ *
+ * A pass without loops has one group. */
+#define PLIM__MAX_GROUPS (2 * PLIM__MAX_LOOPS + 1)
+
+static inline uint32_t plim__group_of(const plim__pass *p, uint32_t depth, bool post) { return post ? 2 * p->n_cut - depth : depth; }
+
 /** A piece of the arena. */
 typedef struct plim__slot {
     uint32_t value; /* PLIM__NONE: a stage's private memory */
@@ -176,6 +195,7 @@ typedef struct plim__file {
     uint32_t value;
     const char *path;  /* input and output; the spill directory otherwise */
     uint64_t bytes;    /* of the whole file, header included */
+    bool in_memory;    /* it lies on a file system that lives in memory; of files that are not our own */
     plim__io_file io;  /* everything but the descriptors. States and what is spilled lie in one file of our own, each at its offset */
 } plim__file;
 
@@ -195,8 +215,9 @@ struct plim_plan {
     const plim__os *os;
     bool thorough; /* search for plans that are never slower in a larger budget; else once */
     const plim__preference *prefer; /* NULL: the fastest. Used while planning only */
+    plim__speed speed; /* of the machine, with `threads` */
     uint32_t threads;
-    uint32_t pool_threads; /* for nodes that use threads themselves: they spin, so no more than there are CPUs */
+    uint32_t pool_threads; /* for nodes that use threads themselves: scratch for each, so no more than there are CPUs */
     plim__pass *pass;  uint32_t n_passes, cap_passes;
     plim__slot *slot;  uint32_t n_slots, cap_slots;
     plim__file *file;  uint32_t n_files, cap_files;
@@ -284,6 +305,8 @@ uint64_t plim__plan_room(const plim_plan *plan, uint64_t budget);
 uint64_t plim__plan_printed_floor(const plim_plan *plan, uint64_t budget);
 /** The planned peak of the process with an arena of so many bytes: while it runs, or while it was planned. After plim__plan_end. */
 uint64_t plim__plan_peak(const plim_plan *plan, uint64_t arena);
+/** Does anything follow from what is resident? Not where any part of the program is sanitized: what was freed is kept there. */
+bool plim__resident_is_known(void);
 /** The budget that planning itself has needed; 0 where the process had had more memory before. */
 uint64_t plim__plan_planning_budget(const plim_plan *plan);
 

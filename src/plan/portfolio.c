@@ -12,15 +12,17 @@
 #define KEPT_STEP 1.1892 /* between limits for what is kept: four to the octave */
 #define PASSES_STEP 1.4142
 #define MANY_NODES 256   /* programs with more are not searched pass by pass for every arena */
-#define MOST_MEASURED 150000 /* nodes of candidates in searches pass by pass, after which no further one begins: a quarter of a second */
+#define MOST_MEASURED 100000 /* nodes of candidates in one search pass by pass, and in all after which no further one begins: a fifth of a second */
 #define FLOOR_ROUNDS 8
 #define FLOOR_TRIES 3
 #define PARTS 5 /* of what may be held: all but a half of it, but a quarter, and so on */
+#define SMALL_FILES (1u << 20) /* bytes of files that are cheaper to keep in memory than to read in every trip */
+#define CUT_IO 2 /* level of the engine's buffers for passes with loops that keep inside a limit */
 #define ORDER_STATES 50000 /* sets of tasks that the exact search for an order may look at: about 25 ms */
 
 typedef enum kind {
-    KEPT,      /* uncut, inside a limit */
-    ONE_PASS,  /* one pass with loops */
+    KEPT,      /* one pass, cut or not, that keeps, recomputes and spills inside a limit */
+    ONE_PASS,  /* one pass with loops that keeps everything */
     PASSES,    /* pass by pass inside an arena */
     SMALL_ONE, /* the smallest in one pass with loops */
     SMALL,     /* the smallest pass by pass */
@@ -29,9 +31,11 @@ typedef enum kind {
 typedef struct recipe {
     kind kind;
     uint64_t limit;  /* KEPT: of what is alive; PASSES: of the arena */
+    bool priced;     /* PASSES: what later passes need is spilled or recomputed by price */
+    uint64_t resident; /* KEPT: bytes of files that are read once for all trips */
     uint32_t rings;  /* ONE_PASS */
     int io;
-    plim__candidate pass;
+    plim__candidate pass; /* KEPT, ONE_PASS: the loops */
     uint32_t level;  /* index of what is held */
     uint64_t least;  /* it needs this or more; once made, this */
     double seconds;  /* it takes this or more; once made, this */
@@ -39,14 +43,21 @@ typedef struct recipe {
     uint32_t number; /* breaks ties */
 } recipe;
 
+/* A pass that keeps everything, and its tasks: what schedules inside a limit are made from. */
+typedef struct template {
+    plim__candidate c;
+    uint64_t resident;
+    plim__pass pass;
+    plim__tasks tasks;
+    uint32_t *order;   /* of the tasks; NULL: there is no such pass */
+    uint64_t peak, floor; /* bytes alive when everything is kept, and the least limit that is known to work */
+} template;
+
 /* What follows from which inputs are held from run to run. */
 typedef struct level {
     uint64_t most;     /* bytes of inputs that may be held and are, at most */
     uint64_t held;     /* of all that are */
-    plim__pass uncut;  /* in the program's order */
-    plim__tasks tasks;
-    uint32_t *order;   /* NULL: the program cannot be run uncut */
-    uint64_t kept_peak, kept_floor; /* alive when everything is kept, and the least limit that is known to work */
+    template uncut;
 } level;
 
 struct plim__portfolio {
@@ -55,6 +66,8 @@ struct plim__portfolio {
     level level[2 + PARTS]; /* what must be held; where that is not all of it, all that may be, and parts of that */
     uint32_t n_levels;
     level *at;         /* the one that recipes are made at now */
+    template cut;      /* the one with loops that was opened last */
+    uint32_t cut_level; /* at which it was */
     uint64_t floor;    /* the least need of a plan */
     plim_error rejected; /* why the verifier rejected the first of the plans that it did */
     recipe *recipe; uint32_t n_recipes, cap_recipes;
@@ -106,16 +119,64 @@ static double plan_seconds(const plim_plan *plan)
 /* Buffers of the engine for a pass without loops: whole arrays need few. */
 static int kept_io(uint64_t limit) { return limit < (256u << 20) ? 2 : 1; }
 
-static plim_status make_kept(plim__portfolio *f, uint64_t limit, bool *made)
+static void close_template(const plim__portfolio *f, template *t)
+{
+    const plim__alloc *a = &f->plan->alloc;
+    plim__tasks_free(&t->tasks, a);
+    plim__pass_free(a, &t->pass);
+    plim__free(a, t->order);
+    *t = (template){0};
+}
+
+static bool same_loops(const plim__candidate *a, const plim__candidate *b)
+{
+    return a->cut == b->cut && a->defer == b->defer && memcmp(a->order, b->order, sizeof a->order) == 0 && memcmp(a->tile, b->tile, sizeof a->tile) == 0;
+}
+
+/* The template with the loops of `c` at this level: the one that is open, or in its place. */
+static plim_status open_cut(plim__portfolio *f, const plim__candidate *c, uint64_t resident)
+{
+    template *t = &f->cut;
+    if (t->order && f->cut_level == level_number(f) && t->resident == resident && same_loops(&t->c, c)) return PLIM_OK;
+    close_template(f, t);
+    f->plan->read_copies = f->plan->write_copies = 1;
+    plim__plan_io(f->plan, CUT_IO);
+    PLIM_TRY(plim__search_restart(&f->s));
+    PLIM_TRY(plim__search_template(&f->s, c, &t->pass));
+    t->c = *c;
+    t->resident = resident;
+    f->cut_level = level_number(f);
+    PLIM_TRY(plim__pass_measure(&f->s.m, f->plan, &t->pass, 0, false, f->err));
+    f->s.measured += t->pass.n_nodes;
+    PLIM_TRY(plim__tasks_new(&t->tasks, f->plan, &t->pass, &f->s.m, resident, f->err));
+    t->order = plim__new(&f->plan->alloc, t->tasks.n, sizeof *t->order, f->err);
+    if (!t->order) return PLIM_E_NOMEM;
+    plim__tasks_by_group(t->order, &t->tasks);
+    return PLIM_OK;
+}
+
+static plim_status make_kept(plim__portfolio *f, const recipe *r, bool *made)
 {
     plim__schedule schedule;
+    const template *t = r->pass.cut ? &f->cut : &f->at->uncut;
+    if (r->pass.cut) PLIM_TRY(open_cut(f, &r->pass, r->resident));
     plim__plan_clear(f->plan); /* nothing is in a file of our own yet */
-    PLIM_TRY(plim__keep(&schedule, made, f->plan, &f->at->tasks, f->at->order, limit, f->err));
-    if (!*made) return PLIM_OK;
     f->plan->read_copies = f->plan->write_copies = 1;
-    plim__plan_io(f->plan, kept_io(limit));
-    const plim_status status = plim__search_scheduled(&f->s, &schedule);
+    plim__plan_io(f->plan, r->pass.cut ? CUT_IO : kept_io(r->limit));
+    PLIM_TRY(plim__keep(&schedule, made, f->plan, &t->tasks, t->order, r->limit, f->err));
+    if (!*made) return PLIM_OK;
+    const plim_status status = plim__search_scheduled(&f->s, &t->pass, &schedule, f->plan->io_bytes + f->at->held + r->limit, made);
     plim__schedule_free(&schedule, &f->plan->alloc);
+    return status;
+}
+
+static plim_status search_passes(plim__portfolio *f, const recipe *r, bool *made)
+{
+    f->s.f.work = r->priced ? f->s.work : NULL;
+    f->s.most_measured = f->s.measured + MOST_MEASURED;
+    const plim_status status = plim__search_passes(&f->s, r->limit, made);
+    f->s.most_measured = UINT64_MAX;
+    f->s.f.work = NULL;
     return status;
 }
 
@@ -124,12 +185,12 @@ static plim_status make(plim__portfolio *f, const recipe *r, bool *made)
     *made = true;
     if (r->level != level_number(f)) go_to(f, r->level);
     switch (r->kind) {
-    case KEPT: return make_kept(f, r->limit, made);
+    case KEPT: return make_kept(f, r, made);
     case ONE_PASS:
         f->plan->read_copies = f->plan->write_copies = r->rings;
         plim__plan_io(f->plan, r->io);
         return plim__search_one_pass(&f->s, &r->pass);
-    case PASSES: return plim__search_passes(&f->s, r->limit, made);
+    case PASSES: return search_passes(f, r, made);
     case SMALL_ONE:
     case SMALL: return plim__search_small(&f->s, r->kind == SMALL_ONE, made);
     }
@@ -145,45 +206,33 @@ static int faster(const void *a, const void *b)
 
 /* ------------------------------------------------------------------------------------------------- kept */
 
-static plim_status try_keep(plim__portfolio *f, uint64_t limit, bool *fits, uint64_t *peak, double *seconds)
+static plim_status try_keep(plim__portfolio *f, const template *t, uint64_t limit, bool *fits, uint64_t *peak, double *seconds)
 {
     plim__schedule schedule;
     plim__plan_clear(f->plan);
-    PLIM_TRY(plim__keep(&schedule, fits, f->plan, &f->at->tasks, f->at->order, limit, f->err));
+    PLIM_TRY(plim__keep(&schedule, fits, f->plan, &t->tasks, t->order, limit, f->err));
     *peak = schedule.peak;
     *seconds = schedule.seconds;
     plim__schedule_free(&schedule, &f->plan->alloc);
     return PLIM_OK;
 }
 
-/* No limit below this works: what one task needs. */
-static uint64_t largest_task(const plim__tasks *t)
-{
-    uint64_t most = 0;
-    for (uint32_t i = 0; i < t->n; i++) {
-        uint64_t bytes = t->extra[i];
-        for (uint32_t k = t->in.from[i]; k < t->in.from[i + 1]; k++) bytes += t->bytes[t->in.item[k]];
-        for (uint32_t k = t->out.from[i]; k < t->out.from[i + 1]; k++) bytes += t->bytes[t->out.item[k]];
-        most = bytes > most ? bytes : most;
-    }
-    return most;
-}
-
 /* The least limit at which the simulation ends: between what the largest task needs and what is alive when everything is kept. */
-static plim_status find_kept_floor(plim__portfolio *f)
+static plim_status find_kept_floor(plim__portfolio *f, template *t)
 {
     bool fits;
     double seconds;
     uint64_t peak;
-    PLIM_TRY(try_keep(f, UINT64_MAX, &fits, &f->at->kept_peak, &seconds));
-    uint64_t no = largest_task(&f->at->tasks) - 1, yes = f->at->kept_peak;
+    PLIM_TRY(try_keep(f, t, UINT64_MAX, &fits, &t->peak, &seconds));
+    PLIM_ASSERT(fits);
+    uint64_t no = plim__tasks_largest(&t->tasks) - 1, yes = t->peak;
     for (int i = 0; i < FLOOR_ROUNDS && no + no / 64 < yes; i++) {
         const uint64_t limit = i == 0 ? no + 1 : (uint64_t)sqrt((double)no * (double)yes);
-        PLIM_TRY(try_keep(f, limit, &fits, &peak, &seconds));
+        PLIM_TRY(try_keep(f, t, limit, &fits, &peak, &seconds));
         if (fits) yes = limit;
         else no = limit;
     }
-    f->at->kept_floor = yes;
+    t->floor = yes;
     return PLIM_OK;
 }
 
@@ -194,14 +243,14 @@ static uint64_t step_down(uint64_t limit, uint64_t least)
     return next > least ? next : least;
 }
 
-static plim_status add_kept(plim__portfolio *f)
+static plim_status add_kept(plim__portfolio *f, const template *t)
 {
-    if (!f->at->order) return PLIM_OK;
-    for (uint64_t limit = f->at->kept_peak, last = UINT64_MAX; limit < last; last = limit, limit = step_down(limit, f->at->kept_floor)) {
-        recipe r = {.kind = KEPT, .limit = limit, .least = limit + f->at->held};
+    if (!t->order) return PLIM_OK;
+    for (uint64_t limit = t->peak, last = UINT64_MAX; limit < last; last = limit, limit = step_down(limit, t->floor)) {
+        recipe r = {.kind = KEPT, .limit = limit, .pass = t->c, .resident = t->resident, .least = limit + f->at->held};
         bool fits;
         uint64_t peak;
-        PLIM_TRY(try_keep(f, r.limit, &fits, &peak, &r.seconds));
+        PLIM_TRY(try_keep(f, t, r.limit, &fits, &peak, &r.seconds));
         if (fits) PLIM_TRY(add_recipe(f, r));
     }
     return PLIM_OK;
@@ -209,7 +258,7 @@ static plim_status add_kept(plim__portfolio *f)
 
 /* ---------------------------------------------------------------------------------------- passes with loops */
 
-static bool searched_by_pass(const plim__portfolio *f) { return f->plan->graph->n_nodes <= MANY_NODES || !f->at->order; }
+static bool searched_by_pass(const plim__portfolio *f) { return f->plan->graph->n_nodes <= MANY_NODES || !f->at->uncut.order; }
 
 static plim_status note(void *ctx, const plim__search *s, const plim__candidate *c, uint64_t peak, double seconds)
 {
@@ -234,6 +283,25 @@ static plim_status add_one_pass(plim__portfolio *f)
     return status;
 }
 
+/* What is kept inside limits in the loops of every candidate that was noted at this level, with all shared files read once, half of them, and none. */
+static plim_status add_cut_kept(plim__portfolio *f)
+{
+    const uint32_t n = f->n_recipes;
+    for (uint32_t i = 0; i < n; i++) {
+        const recipe r = f->recipe[i];
+        if (r.kind != ONE_PASS || r.level != level_number(f) || r.rings != 1) continue;
+        for (int part = 0; part < 6; part++) {
+            plim__candidate c = r.pass;
+            c.defer = part >= 3;
+            if (c.defer && (f->plan->graph->n_states == 0 || f->at->most > 0)) break;
+            PLIM_TRY(open_cut(f, &c, part % 3 == 0 ? UINT64_MAX : part % 3 == 1 ? SMALL_FILES : 0));
+            PLIM_TRY(find_kept_floor(f, &f->cut));
+            PLIM_TRY(add_kept(f, &f->cut));
+        }
+    }
+    return PLIM_OK;
+}
+
 /* No plan needs more. */
 static uint64_t whole_bytes(const plim_graph *g)
 {
@@ -243,14 +311,14 @@ static uint64_t whole_bytes(const plim_graph *g)
 }
 
 /* From an arena for everything down, each a step smaller than what the last plan needed. */
-static plim_status add_passes(plim__portfolio *f)
+static plim_status add_passes(plim__portfolio *f, bool priced)
 {
     if (!searched_by_pass(f)) return PLIM_OK;
     uint64_t limit = whole_bytes(f->plan->graph);
     const uint64_t before = f->s.measured;
     for (bool fits = true; fits && limit > 0 && f->s.measured - before < MOST_MEASURED;) {
-        recipe r = {.kind = PASSES, .limit = plim__round_down(limit, PLIM__IO_ALIGN)};
-        PLIM_TRY(plim__search_passes(&f->s, r.limit, &fits));
+        recipe r = {.kind = PASSES, .limit = plim__round_down(limit, PLIM__IO_ALIGN), .priced = priced};
+        PLIM_TRY(search_passes(f, &r, &fits));
         if (!fits) break;
         bool good;
         r.least = plim__plan_need(f->plan);
@@ -291,11 +359,12 @@ static plim_status find_floor(plim__portfolio *f)
     uint32_t tried = 0;
     for (recipe *r = f->recipe; r < f->recipe + f->n_recipes && r->least < f->floor && tried < FLOOR_TRIES; r++) {
         bool made = true;
-        if (r->kind == KEPT) continue; /* the least of them is known */
-        if (r->kind == ONE_PASS) PLIM_TRY(make(f, r, &made));
-        if (r->kind == ONE_PASS && made) PLIM_TRY(verify(f, &made));
-        tried += r->kind == ONE_PASS;
-        const uint64_t need = r->kind == ONE_PASS ? plim__plan_need(f->plan) : r->least;
+        const bool estimated = r->kind == ONE_PASS || (r->kind == KEPT && r->pass.cut);
+        if (r->kind == KEPT && !estimated) continue; /* the least of them is known */
+        if (estimated) PLIM_TRY(make(f, r, &made));
+        if (estimated && made) PLIM_TRY(verify(f, &made));
+        tried += estimated;
+        const uint64_t need = estimated ? plim__plan_need(f->plan) : r->least;
         if (made && need < f->floor) f->floor = need;
     }
     return PLIM_OK;
@@ -357,16 +426,17 @@ plim_status plim__portfolio_floor(plim__portfolio *f, uint64_t *need)
     for (uint32_t i = 0; i < f->n_levels; i++) {
         go_to(f, i);
         if (i >= 2) { /* a part: cut plans are made with nothing and with all held */
-            PLIM_TRY(add_kept(f));
+            PLIM_TRY(add_kept(f, &f->at->uncut));
             continue;
         }
-        if (f->at->order) PLIM_TRY(add_smallest(f, (recipe){.kind = KEPT, .limit = f->at->kept_floor}));
+        if (f->at->uncut.order) PLIM_TRY(add_smallest(f, (recipe){.kind = KEPT, .limit = f->at->uncut.floor}));
         PLIM_TRY(add_smallest(f, (recipe){.kind = SMALL_ONE}));
         if (searched_by_pass(f)) PLIM_TRY(add_smallest(f, (recipe){.kind = SMALL}));
         if (!f->plan->thorough) continue;
-        PLIM_TRY(add_kept(f));
+        PLIM_TRY(add_kept(f, &f->at->uncut));
         PLIM_TRY(add_one_pass(f));
-        PLIM_TRY(add_passes(f));
+        PLIM_TRY(add_cut_kept(f));
+        for (int priced = 0; priced < 2; priced++) PLIM_TRY(add_passes(f, priced));
     }
     if (f->plan->thorough) PLIM_TRY(find_floor(f));
     if (f->plan->thorough) PLIM_TRY(lower_floor(f));
@@ -396,25 +466,25 @@ static plim_status plan_quickly(plim__portfolio *f, bool *fits)
 
 /* The order with the least peak, or one that runs early whatever frees more than it makes: updates of parameters, behind each other at the end, add
  * nothing to the peak of a program, but their gradients are in the way of everything when memory is short. What is faster then decides. */
-static plim_status choose_order(plim__portfolio *f)
+static plim_status choose_order(plim__portfolio *f, template *t)
 {
     const plim__alloc *a = &f->plan->alloc;
     uint64_t states = ORDER_STATES, whole;
     bool proven, fits;
-    f->at->order = plim__new(a, f->at->tasks.n, sizeof *f->at->order, f->err);
-    uint32_t *other = plim__new(a, f->at->tasks.n, sizeof *other, f->err);
-    plim_status status = f->at->order && other ? PLIM_OK : PLIM_E_NOMEM;
-    if (status == PLIM_OK) status = plim__order_tasks_within(f->at->order, &whole, &proven, &states, &f->at->tasks, a, f->err);
-    if (status == PLIM_OK) status = plim__order_list(other, PLIM__LIST_MIXED, &f->at->tasks, a, f->err);
+    t->order = plim__new(a, t->tasks.n, sizeof *t->order, f->err);
+    uint32_t *other = plim__new(a, t->tasks.n, sizeof *other, f->err);
+    plim_status status = t->order && other ? PLIM_OK : PLIM_E_NOMEM;
+    if (status == PLIM_OK) status = plim__order_tasks_within(t->order, &whole, &proven, &states, &t->tasks, a, f->err);
+    if (status == PLIM_OK) status = plim__order_list(other, PLIM__LIST_MIXED, &t->tasks, a, f->err);
     double seconds[2] = {INFINITY, INFINITY};
     for (int i = 0; i < 2 && status == PLIM_OK; i++) {
-        const uint64_t limit = (uint64_t)sqrt((double)largest_task(&f->at->tasks) * (double)whole);
+        const uint64_t limit = (uint64_t)sqrt((double)plim__tasks_largest(&t->tasks) * (double)whole);
         plim__schedule schedule;
-        status = plim__keep(&schedule, &fits, f->plan, &f->at->tasks, i == 0 ? f->at->order : other, limit, f->err);
+        status = plim__keep(&schedule, &fits, f->plan, &t->tasks, i == 0 ? t->order : other, limit, f->err);
         if (status == PLIM_OK && fits) seconds[i] = schedule.seconds;
         if (status == PLIM_OK) plim__schedule_free(&schedule, a);
     }
-    if (status == PLIM_OK && seconds[1] < seconds[0]) memcpy(f->at->order, other, f->at->tasks.n * sizeof *other);
+    if (status == PLIM_OK && seconds[1] < seconds[0]) memcpy(t->order, other, t->tasks.n * sizeof *other);
     plim__free(a, other);
     return status;
 }
@@ -422,24 +492,17 @@ static plim_status choose_order(plim__portfolio *f)
 /* The uncut pass at this level, and what follows from it, where the program can be run so. */
 static plim_status open_uncut(plim__portfolio *f)
 {
+    template *t = &f->at->uncut;
     f->plan->read_copies = f->plan->write_copies = 1;
     plim__plan_io(f->plan, 2);
     PLIM_TRY(plim__search_restart(&f->s));
-    const plim_status status = plim__search_uncut(&f->s, &f->at->uncut);
+    const plim_status status = plim__search_uncut(&f->s, &t->pass);
     if (status == PLIM_E_PLAN) return PLIM_OK;
     PLIM_TRY(status);
-    PLIM_TRY(plim__pass_measure(&f->s.m, f->plan, &f->at->uncut, 0, true, f->err));
-    PLIM_TRY(plim__tasks_new(&f->at->tasks, f->plan, &f->at->uncut, &f->s.m, f->s.work, f->err));
-    PLIM_TRY(choose_order(f));
-    return find_kept_floor(f);
-}
-
-static void free_level(const plim__portfolio *f, level *l)
-{
-    const plim__alloc *a = &f->plan->alloc;
-    plim__pass_free(a, &l->uncut);
-    plim__tasks_free(&l->tasks, a);
-    plim__free(a, l->order);
+    PLIM_TRY(plim__pass_measure(&f->s.m, f->plan, &t->pass, 0, true, f->err));
+    PLIM_TRY(plim__tasks_new(&t->tasks, f->plan, &t->pass, &f->s.m, 0, f->err));
+    PLIM_TRY(choose_order(f, t));
+    return find_kept_floor(f, t);
 }
 
 plim_status plim__portfolio_plan(plim__portfolio *f, uint64_t most, bool *fits, plim_error *err)
@@ -490,7 +553,8 @@ void plim__portfolio_free(plim__portfolio **portfolio)
 {
     plim__portfolio *f = *portfolio;
     const plim__alloc *a = &f->plan->alloc;
-    for (uint32_t i = 0; i < f->n_levels; i++) free_level(f, &f->level[i]);
+    for (uint32_t i = 0; i < f->n_levels; i++) close_template(f, &f->level[i].uncut);
+    close_template(f, &f->cut);
     plim__search_free(&f->s);
     plim__free(a, f->recipe);
     plim__free(a, f);

@@ -3,11 +3,15 @@
 #include "plan/plan.h"
 #include "core/size.h"
 
+static_assert(PLIM__MAX_LOOPS <= 8, "needs and moved_by are sets of loops in a uint8_t");
+static_assert(PLIM__MAX_AXES <= INT8_MAX, "bind and axes.out number loops and axes in an int8_t");
+
 __extension__ typedef __int128 wide; /* a product of two extents may have more than 64 bits */
 
 /* The part of an axis of extent n that belongs to [lo, hi) of a loop of extent `whole`: floors partition n exactly. */
 static plim__range share(plim__range loop, int64_t whole, int64_t n)
 {
+    PLIM_ASSERT(loop.lo >= 0 && loop.lo <= loop.hi && (whole <= 0 || loop.hi <= whole));
     if (n == whole || whole <= 0) return n == whole ? loop : (plim__range){0, n};
     return (plim__range){(int64_t)((wide)loop.lo * n / whole), (int64_t)((wide)loop.hi * n / whole)};
 }
@@ -31,6 +35,7 @@ static void root_ranges(const plim__pass *p, const plim__pnode *n, const plim__r
     for (uint32_t a = 0; a < n->axes.n; a++) {
         const int l = n->bind[a];
         const int64_t extent = n->axes.axis[a].extent;
+        PLIM_ASSERT(l < (int)p->n_loops && n->root); /* only roots take their ranges from the loops */
         axis[a] = l < 0 || (n->post && l >= n->depth) ? (plim__range){0, extent} : share(loop[l], p->loop[l].extent, extent);
     }
 }
@@ -40,6 +45,7 @@ static void root_ranges(const plim__pass *p, const plim__pnode *n, const plim__r
 static bool demanded_ranges(const plim__pnode *n, const plim__region *region, plim__range *axis)
 {
     bool seen[PLIM__MAX_AXES] = {false}, demanded = false;
+    PLIM_ASSERT(!n->accumulates || n->root); /* what accumulates is a root: its parts come from the loops */
     for (uint32_t a = 0; a < n->axes.n; a++) axis[a] = (plim__range){0, n->axes.axis[a].extent};
     for (uint32_t j = 0; j < PLIM__MAX_OUT && n->out[j] != PLIM__NONE; j++) {
         const plim__region *r = &region[n->out[j]];
@@ -81,6 +87,7 @@ static void push_demands(const plim_graph *g, const plim__pass *p, const plim__p
     if (!demanded || !part_or_next(n, axis, part)) return;
     for (uint32_t k = 0; k < node->n_in; k++) {
         const plim_shape *s = &g->value[node->in[k]].shape;
+        PLIM_ASSERT(p->operand[n->in0 + k] < p->n_values && p->value[p->operand[n->in0 + k]].value == node->in[k]);
         const plim__index *index = plim__nest_reads(p->nest, n->node, k);
         plim__region need;
         need.rank = s->rank;
@@ -105,6 +112,20 @@ static void widen(const plim__pnode *n, const plim__region *region, plim__range 
     }
 }
 
+/* What is read back is what was spilled: that has to hold what the readers of both ask for. */
+static void demand_for_readers_back(const plim__pass *p, const plim__pnode *n, plim__region *region)
+{
+    for (uint32_t j = 0; j < PLIM__MAX_OUT && n->out[j] != PLIM__NONE; j++)
+        for (uint32_t v = p->value[n->out[j]].back; v != PLIM__NONE; v = p->value[v].back)
+            if (plim__region_count(&region[v]) > 0) demand(&region[n->out[j]], &region[v]);
+}
+
+static void give_readers_back(const plim__pass *p, const plim__pnode *n, plim__region *region)
+{
+    for (uint32_t j = 0; j < PLIM__MAX_OUT && n->out[j] != PLIM__NONE; j++)
+        for (uint32_t v = p->value[n->out[j]].back; v != PLIM__NONE; v = p->value[v].back) region[v] = region[n->out[j]];
+}
+
 void plim__pass_regions(const plim_graph *g, const plim__pass *p, const plim__range *loop, plim__ranges *out)
 {
     for (uint32_t i = 0; i < p->n_values; i++) clear_region(&out->region[i], g->value[p->value[i].value].shape.rank);
@@ -112,6 +133,7 @@ void plim__pass_regions(const plim_graph *g, const plim__pass *p, const plim__ra
         const plim__pnode *n = &p->node[i];
         plim__range *axis = &out->axis[n->axis0];
         bool demanded = true;
+        demand_for_readers_back(p, n, out->region);
         if (n->root) {
             root_ranges(p, n, loop, axis);
             widen(n, out->region, axis);
@@ -119,6 +141,7 @@ void plim__pass_regions(const plim_graph *g, const plim__pass *p, const plim__ra
             demanded = demanded_ranges(n, out->region, axis);
         }
         push_demands(g, p, n, axis, demanded, out->region);
+        give_readers_back(p, n, out->region);
     }
 }
 
@@ -138,6 +161,7 @@ static int split_axis(const plim__pnode *n, int split)
 
 uint32_t plim__stage_blocks(const plim__pass *p, const plim__stage *s, const plim__ranges *tile)
 {
+    PLIM_ASSERT(s->split < (int)p->n_loops && s->blocks >= 1 && !(s->pool && s->split >= 0)); /* a pool node uses the threads itself */
     if (s->split < 0) return 1;
     int64_t most = s->blocks;
     for (uint32_t i = s->first; i < s->first + s->count; i++) {
@@ -151,6 +175,8 @@ uint32_t plim__stage_blocks(const plim__pass *p, const plim__stage *s, const pli
 void plim__stage_regions(const plim_graph *g, const plim__pass *p, const plim__stage *s, const plim__ranges *tile, uint32_t block,
                          uint32_t blocks, plim__ranges *out)
 {
+    PLIM_ASSERT(block < blocks && s->first + s->count <= p->n_nodes);
+    PLIM_ASSERT(s->split >= 0 || blocks == 1); /* without a loop to split there is one block */
     /* only what the stage touches is set */
     for (uint32_t i = s->first; i < s->first + s->count; i++) {
         const plim__pnode *n = &p->node[i];
@@ -185,6 +211,7 @@ void plim__stage_regions(const plim_graph *g, const plim__pass *p, const plim__s
 void plim__acc_region(const plim_graph *g, const plim__pass *p, const plim__pnode *n, uint32_t out, const plim__range *loop, plim__region *box)
 {
     plim__range axis[PLIM__MAX_AXES];
+    PLIM_ASSERT(n->accumulates && n->acc_depth <= n->depth && !n->post); /* complete outside of the loops that it runs in */
     for (uint32_t a = 0; a < n->axes.n; a++) {
         const int l = n->bind[a];
         const int64_t extent = n->axes.axis[a].extent;

@@ -7,14 +7,17 @@
 #include "core/size.h"
 #include "plan/advance.h"
 #include "plan/cost.h"
+#include "plan/keep.h"
 #include "plan/pack.h"
 
 #include <math.h>
 #include <string.h>
 
-#define LATER_RATE 3.0e9 /* bytes per second at which later passes read what this one leaves */
 #define MAX_PASSES 4096
 #define BEAM 4 /* sets of loops that are tried with one loop more */
+#define RESIDENT_PART 8 /* of a limit: for files that are read once for all trips of the loops */
+#define MOST_ENDS 6 /* places where a pass may end although more could be done in it */
+#define SLOW 1.3 /* times what everything would take at the least: then such places are tried */
 #define FLOOR_GROWTH (128 << 10) /* bytes above its least that a pass of the smallest plan may take for larger tiles */
 #define FLOOR_SMALL (16u << 10) /* values that the smallest plan keeps between passes */
 
@@ -37,38 +40,54 @@ static double later_seconds(plim__search *s, const plim__pass *p)
 {
     const plim_plan *plan = s->plan;
     const plim_graph *g = plan->graph;
-    double bytes = 0;
+    double read = 0;
     memset(s->here, 0, g->n_nodes * sizeof *s->here);
     for (uint32_t i = 0; i < p->n_nodes; i++) s->here[p->node[i].node] = true;
     for (uint32_t v = 0; v < g->n_values; v++) {
         if (plan->home[v].kind != PLIM__HOME_FILE) continue;
         bool later = false;
         for (uint32_t u = plan->use0[v]; u < plan->use0[v + 1] && !later; u++) later = s->f.active[plan->use[u]] && !s->here[plan->use[u]];
-        if (later) bytes += (double)g->value[v].bytes;
+        if (later) read += plim__file_seconds(plan, g->value[v].bytes, false);
     }
+    for (uint32_t i = 0; i < p->n_values; i++)
+        if (p->value[i].spill && !p->value[i].flat) read += plim__file_seconds(plan, g->value[p->value[i].value].bytes, false);
     double compute = 0;
     for (uint32_t i = 0; i < g->n_nodes; i++)
         if (s->f.active[i] && !s->here[i]) compute += s->work[i];
-    return bytes / LATER_RATE > compute ? bytes / LATER_RATE : compute;
+    return read > compute ? read : compute;
 }
 
-/* Cut labels first, each group by falling distance in the file: outer loops move slowly through it. With `sums_inside`, cut loops that some node
- * reduces over come last among the cut ones, so that accumulators are small. */
-static void make_order(const plim__search *s, uint32_t cut, bool sums_inside, uint8_t *order)
+/* How the cut loops are nested. */
+typedef enum nesting {
+    NEST_BY_FILE,      /* outer loops move slowly through the file */
+    NEST_SUMS_INSIDE,  /* loops that some node reduces over are innermost, so that accumulators are small */
+    NEST_FILE_INSIDE,  /* outer loops move fast through the file: what another file holds may then be read, or updated, once for each of its parts */
+    NESTINGS
+} nesting;
+
+static bool is_reduced(const plim__search *s, uint32_t label)
 {
     const plim_graph *g = s->plan->graph;
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        const plim__axes *axes = &s->labels.nest->axes[i];
+        if (!s->f.active[i]) continue;
+        for (uint32_t a = 0; a < axes->n; a++)
+            if (s->labels.axis[i][a] == (int)label && plim__axis_reduces(axes->axis[a].kind)) return true;
+    }
+    return false;
+}
+
+/* Cut labels first; the others by falling distance in the file. */
+static void make_order(const plim__search *s, uint32_t cut, nesting how, uint8_t *order)
+{
     double key[PLIM__MAX_LOOPS];
     for (uint32_t l = 0; l < s->labels.n; l++) {
         key[l] = s->labels.weight[l] + 1.0 / (2 + l);
-        if (cut & (1u << l)) key[l] += 1e30;
-        bool reduced = false;
-        for (uint32_t i = 0; i < g->n_nodes && sums_inside; i++) {
-            const plim__axes *axes = &s->labels.nest->axes[i];
-            if (!s->f.active[i]) continue;
-            for (uint32_t a = 0; a < axes->n; a++) reduced |= s->labels.axis[i][a] == (int)l && plim__axis_reduces(axes->axis[a].kind);
-        }
-        if ((cut & (1u << l)) && sums_inside && !reduced) key[l] += 1e30;
         order[l] = (uint8_t)l;
+        if (!(cut & 1u << l)) continue;
+        if (how == NEST_FILE_INSIDE) key[l] = -key[l];
+        key[l] += 1e30;
+        if (how == NEST_SUMS_INSIDE && !is_reduced(s, l)) key[l] += 1e30;
     }
     for (uint32_t i = 1; i < s->labels.n; i++) /* insertion sort, falling keys */
         for (uint32_t j = i; j > 0 && key[order[j]] > key[order[j - 1]]; j--) {
@@ -78,25 +97,52 @@ static void make_order(const plim__search *s, uint32_t cut, bool sums_inside, ui
         }
 }
 
+/* Does the pass, which is measured, do inside the limit when it recomputes and spills? @param c  what it is told to keep; set */
+static plim_status keep_inside(plim__search *s, const plim__pass *p, uint64_t carried, plim__candidate *c, uint64_t *peak, double *seconds)
+{
+    const plim__alloc *a = &s->plan->alloc;
+    plim__tasks tasks;
+    plim__schedule schedule;
+    bool fits = false;
+    if (carried >= s->limit) return PLIM_OK;
+    c->limit = s->limit - carried;
+    c->resident = c->limit / RESIDENT_PART;
+    PLIM_TRY(plim__tasks_new(&tasks, s->plan, p, &s->m, c->resident, s->err));
+    uint32_t *order = plim__new(a, tasks.n, sizeof *order, s->err);
+    plim_status status = order ? PLIM_OK : PLIM_E_NOMEM;
+    if (status == PLIM_OK && plim__tasks_largest(&tasks) <= c->limit) {
+        plim__tasks_by_group(order, &tasks);
+        status = plim__keep(&schedule, &fits, s->plan, &tasks, order, c->limit, s->err);
+        s->measured += p->n_nodes;
+    }
+    if (fits) {
+        c->kept = true;
+        *peak = carried + schedule.peak;
+        *seconds = schedule.seconds + p->n_steps * s->plan->speed.machine.step_seconds;
+        plim__schedule_free(&schedule, a);
+    }
+    plim__free(a, order);
+    plim__tasks_free(&tasks, a);
+    return status;
+}
+
 /* Tries one combination of tiles. */
 static plim_status try_tiles(plim__search *s, plim__pass *p, const plim__candidate *c, uint64_t carried, double later, plim__candidate *best)
 {
     PLIM_TRY(plim__pass_measure(&s->m, s->plan, p, carried, false, s->err));
     s->measured += p->n_nodes;
     if (s->m.peak < s->least) s->least = s->m.peak;
-    if (s->note) {
-        plim__candidate seen = *c;
-        for (uint32_t l = 0; l < p->n_loops; l++) seen.tile[l] = p->loop[l].tile;
-        PLIM_TRY(s->note(s->note_ctx, s, &seen, s->m.peak, s->m.seconds));
-    }
+    plim__candidate now = *c;
+    for (uint32_t l = 0; l < p->n_loops; l++) now.tile[l] = p->loop[l].tile;
+    if (s->note) PLIM_TRY(s->note(s->note_ctx, s, &now, s->m.peak, s->m.seconds));
+    uint64_t peak = s->m.peak;
+    double took = s->m.seconds;
+    if (peak > s->limit && s->keeps && !s->smallest) PLIM_TRY(keep_inside(s, p, carried, &now, &peak, &took));
     const plim__preference *prefer = s->plan->prefer;
-    const double seconds = s->m.seconds + later;
-    const double score = s->smallest ? (double)s->m.peak : prefer ? prefer->score(prefer->ctx, p, seconds) : seconds;
-    if (s->m.peak > s->limit || (best->found && score >= best->score)) return PLIM_OK;
-    *best = *c;
-    best->found = true;
-    best->score = score;
-    for (uint32_t l = 0; l < p->n_loops; l++) best->tile[l] = p->loop[l].tile;
+    const double seconds = took + later;
+    now.score = s->smallest ? (double)peak : prefer ? prefer->score(prefer->ctx, p, seconds) : seconds;
+    now.found = true;
+    if (peak <= s->limit && (!best->found || now.score < best->score)) *best = now;
     return PLIM_OK;
 }
 
@@ -113,6 +159,31 @@ static plim_status try_all_tiles(plim__search *s, plim__pass *p, uint32_t loop, 
     return PLIM_OK;
 }
 
+/* The same from the largest tiles down, where only the best of those that fit is wanted: tiles smaller than the largest that fits and the next are passed
+ * over, for smaller tiles take longer. Inside an outer loop whose tile leaves room for the largest tiles of all inner ones, nothing smaller is tried.
+ * @param room  set to whether the largest tiles fit, everything kept */
+static plim_status try_large_tiles(plim__search *s, plim__pass *p, uint32_t loop, const plim__candidate *c, uint64_t carried, double later, plim__candidate *best,
+                                   bool *room)
+{
+    if (loop == p->n_cut) {
+        PLIM_TRY(try_tiles(s, p, c, carried, later, best));
+        *room = s->m.peak <= s->limit;
+        return PLIM_OK;
+    }
+    const int shift = p->n_cut == 1 ? 1 : p->n_cut == 2 ? 2 : 3;
+    int64_t t = 1;
+    while (t <= (INT64_MAX >> (shift + 1)) && t << shift < p->loop[loop].extent) t <<= shift;
+    bool first = true;
+    for (int after = 0; t > 0 && after < 2; t >>= shift, first = false) {
+        bool fits = false;
+        p->loop[loop].tile = t;
+        PLIM_TRY(try_large_tiles(s, p, loop + 1, c, carried, later, best, &fits));
+        if (first) *room = fits;
+        after += fits;
+    }
+    return PLIM_OK;
+}
+
 /* The least tiles: what this cut needs at least. */
 static plim_status try_least_tiles(plim__search *s, plim__pass *p, const plim__candidate *c, uint64_t carried, double later, plim__candidate *best)
 {
@@ -120,24 +191,55 @@ static plim_status try_least_tiles(plim__search *s, plim__pass *p, const plim__c
     return try_tiles(s, p, c, carried, later, best);
 }
 
-/* Tries a cut with all of its tiles, or, where the least peak is looked for, with the least.
- * @param least  set to the least peak that was seen with it, UINT64_MAX where it cannot be used */
-static plim_status try_cut(plim__search *s, uint32_t cut, bool sums_inside, uint64_t carried, plim__candidate *best, uint64_t *least)
+/* Seconds that the nodes of a pass take by themselves: no tile makes it faster. */
+static double pass_work(const plim__search *s, const plim__pass *p)
 {
-    plim__candidate c = {.cut = cut};
-    make_order(s, cut, sums_inside, c.order);
+    double seconds = 0;
+    for (uint32_t i = 0; i < p->n_nodes; i++) seconds += s->work[p->node[i].node];
+    return seconds;
+}
+
+/* Tries a cut and a nesting with all of its tiles, or, where the least peak is looked for, with the least.
+ * @param least  set to the least peak that was seen with it, UINT64_MAX where it cannot be used */
+static plim_status try_nesting(plim__search *s, const plim__candidate *c, uint64_t carried, plim__candidate *best, uint64_t *least)
+{
     plim__pass p;
     s->f.complete = s->complete;
-    const plim_status status = plim__pass_build(&p, s->plan, &s->f, &s->labels, cut, c.order, s->err);
+    s->f.end = c->end;
+    const plim_status status = plim__pass_build(&p, s->plan, &s->f, &s->labels, c->cut, c->order, s->err);
     s->f.complete = false;
+    s->f.end = UINT32_MAX;
     if (status == PLIM_E_PLAN) return PLIM_OK; /* no progress with this cut */
     if (status != PLIM_OK) return status;
     const double later = later_seconds(s, &p);
+    if (s->keeps && !s->note && !s->smallest && !s->plan->prefer && best->found && pass_work(s, &p) + later >= best->score) {
+        plim__pass_free(&s->plan->alloc, &p); /* it cannot be faster */
+        return PLIM_OK;
+    }
     s->least = *least;
-    const plim_status tried = s->smallest ? try_least_tiles(s, &p, &c, carried, later, best) : try_all_tiles(s, &p, 0, &c, carried, later, best);
+    bool room;
+    const bool best_only = s->keeps && !s->note && !s->plan->prefer;
+    const plim_status tried = s->smallest ? try_least_tiles(s, &p, c, carried, later, best)
+                              : best_only ? try_large_tiles(s, &p, 0, c, carried, later, best, &room)
+                                          : try_all_tiles(s, &p, 0, c, carried, later, best);
     *least = s->least;
     plim__pass_free(&s->plan->alloc, &p);
     return tried;
+}
+
+/* Tries a cut with every nesting of its loops from `first` to before `end`. */
+static plim_status try_cut(plim__search *s, uint32_t cut, uint32_t end, nesting first, nesting behind, uint64_t carried, plim__candidate *best, uint64_t *least)
+{
+    uint8_t before[NESTINGS][PLIM__MAX_LOOPS] = {{0}};
+    for (nesting how = first; how < behind; how++) {
+        plim__candidate c = {.cut = cut, .end = end};
+        make_order(s, cut, how, c.order);
+        memcpy(before[how], c.order, sizeof c.order);
+        bool again = false;
+        for (nesting other = first; other < how; other++) again |= memcmp(before[other], c.order, sizeof c.order) == 0;
+        if (!again) PLIM_TRY(try_nesting(s, &c, carried, best, least));
+    }
+    return PLIM_OK;
 }
 
 /* Sets of loops to cut, and the least peak of each: those with the least are worth another loop. */
@@ -177,7 +279,10 @@ static plim_status grow_tiles(plim__search *s, uint64_t carried, plim__candidate
 {
     plim__pass p;
     const double most = best->score + fmax(best->score / 32, FLOOR_GROWTH);
-    PLIM_TRY(plim__pass_build(&p, s->plan, &s->f, &s->labels, best->cut, best->order, s->err));
+    s->f.end = best->end;
+    const plim_status built = plim__pass_build(&p, s->plan, &s->f, &s->labels, best->cut, best->order, s->err);
+    s->f.end = UINT32_MAX;
+    PLIM_TRY(built);
     for (uint32_t l = 0; l < p.n_loops; l++) p.loop[l].tile = best->tile[l];
     plim_status status = PLIM_OK;
     for (uint32_t l = p.n_cut; l-- > 0 && status == PLIM_OK;)
@@ -194,7 +299,8 @@ static plim_status grow_tiles(plim__search *s, uint64_t carried, plim__candidate
     return status;
 }
 
-static plim_status choose_pass(plim__search *s, plim__candidate *best)
+/* The best cut for a pass of nodes before `end`. */
+static plim_status choose_cut(plim__search *s, uint32_t end, plim__candidate *best)
 {
     const uint64_t carried = carried_bytes(s);
     const uint32_t n = s->labels.n, all = (1u << n) - 1;
@@ -206,8 +312,7 @@ static plim_status choose_pass(plim__search *s, plim__candidate *best)
         for (uint32_t cut = 0; cut <= all; cut++) {
             if (__builtin_popcount(cut) != size || !(s->plan->prefer || beam_reaches(&last, cut))) continue;
             uint64_t least = UINT64_MAX;
-            PLIM_TRY(try_cut(s, cut, false, carried, best, &least));
-            if (size > 1) PLIM_TRY(try_cut(s, cut, true, carried, best, &least));
+            PLIM_TRY(try_cut(s, cut, end, NEST_BY_FILE, size > 1 ? NESTINGS : NEST_SUMS_INSIDE, carried, best, &least));
             beam_add(&now, cut, least);
         }
         if (size > 0 && now.n > 0) last = now;
@@ -215,22 +320,110 @@ static plim_status choose_pass(plim__search *s, plim__candidate *best)
     return s->smallest && best->found ? grow_tiles(s, carried, best) : PLIM_OK;
 }
 
-/* Measures a pass tile by tile, and appends it and its slots to the plan, which owns it from here on, also when this fails.
- * @param seconds  what it takes but for its steps, where that is known better; 0: as measured */
-static plim_status append(plim__search *s, plim__pass p, double seconds)
+/* Seconds of the nodes that are still to be done, up to before `end`. */
+static double work_before(const plim__search *s, uint32_t end)
+{
+    double seconds = 0;
+    for (uint32_t i = 0; i < s->plan->graph->n_nodes && i < end; i++)
+        if (s->f.active[i]) seconds += s->work[i];
+    return seconds;
+}
+
+/* Bytes that would have to be kept from nodes before each node for it or later ones, but for what has a home. */
+static void find_crossing(const plim__search *s, uint64_t *crossing)
+{
+    const plim_plan *plan = s->plan;
+    const plim_graph *g = plan->graph;
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        for (uint32_t j = 0; j < g->node[i].n_out && s->f.active[i]; j++) {
+            const uint32_t v = g->node[i].out[j];
+            uint32_t last = i;
+            for (uint32_t u = plan->use0[v]; u < plan->use0[v + 1]; u++)
+                if (s->f.active[plan->use[u]] && plan->use[u] > last) last = plan->use[u];
+            if (last == i) continue;
+            crossing[i + 1] += g->value[v].bytes; /* changes; they wrap, their sums do not */
+            crossing[last + 1] -= g->value[v].bytes;
+        }
+    for (uint32_t i = 1; i <= g->n_nodes; i++) crossing[i] += crossing[i - 1];
+}
+
+/* Places to end a pass at: where the least crosses, in each of MOST_ENDS parts of the work that is left. */
+static plim_status find_ends(plim__search *s, uint32_t *end, uint32_t *n)
+{
+    const uint32_t nodes = s->plan->graph->n_nodes;
+    const double all = work_before(s, UINT32_MAX);
+    double done = 0;
+    uint32_t best[MOST_ENDS];
+    *n = 0;
+    uint64_t *crossing = plim__new(&s->plan->alloc, (uint64_t)nodes + 2, sizeof *crossing, s->err);
+    if (!crossing) return PLIM_E_NOMEM;
+    find_crossing(s, crossing);
+    memset(best, 0xff, sizeof best);
+    for (uint32_t i = 0; i < nodes; i++) {
+        const uint32_t part = all > 0 ? (uint32_t)(done / all * MOST_ENDS) : 0;
+        if (done > 0 && part < MOST_ENDS && s->f.active[i] && (best[part] == PLIM__NONE || crossing[i] < crossing[best[part]])) best[part] = i;
+        if (s->f.active[i]) done += s->work[i];
+    }
+    for (uint32_t part = 0; part < MOST_ENDS; part++)
+        if (best[part] != PLIM__NONE) end[(*n)++] = best[part];
+    plim__free(&s->plan->alloc, crossing);
+    return PLIM_OK;
+}
+
+/* The labels of the nodes before `end`. */
+static void label_before(plim__search *s, uint32_t end)
+{
+    for (uint32_t i = 0; i < s->plan->graph->n_nodes; i++) s->here[i] = s->f.active[i] && i < end;
+    plim__labels_spread(&s->labels, s->plan->graph, s->here, s->f.on_file, s->plan->is_state);
+    s->labelled = false;
+}
+
+/* Seconds that a pass loses, per second of work that it does: what it, its transfers and what it leaves behind take more than the nodes by themselves. */
+static double loss_of(const plim__search *s, const plim__candidate *c, double all)
+{
+    const double work = work_before(s, c->end);
+    return !c->found ? INFINITY : (c->score - all) / (work > 0 ? work : 1e-9);
+}
+
+/* A pass that does everything that it can; where that takes long, or does not fit, perhaps one that ends earlier: groups of layers, with what crosses
+ * them on file. */
+static plim_status choose_pass(plim__search *s, plim__candidate *best)
+{
+    uint32_t end[MOST_ENDS], n = 0;
+    if (carried_bytes(s) >= s->limit || s->measured > s->most_measured) return PLIM_OK;
+    PLIM_TRY(choose_cut(s, UINT32_MAX, best));
+    const double all = work_before(s, UINT32_MAX);
+    if (!s->keeps || s->complete || (best->found && best->score <= SLOW * all)) return PLIM_OK;
+    PLIM_TRY(find_ends(s, end, &n));
+    for (uint32_t i = 0; i < n && s->measured <= s->most_measured; i++) {
+        plim__candidate c = {0};
+        label_before(s, end[i]);
+        PLIM_TRY(choose_cut(s, end[i], &c));
+        c.end = end[i];
+        if (loss_of(s, &c, all) < loss_of(s, best, all)) *best = c;
+    }
+    if (n > 0) label_before(s, best->found ? best->end : UINT32_MAX);
+    return PLIM_OK;
+}
+
+/* Measures a pass tile by tile, and appends it and its slots to the plan, which owns it from here on, also when this fails. */
+static plim_status append(plim__search *s, plim__pass p)
 {
     plim_plan *plan = s->plan;
     const plim__alloc *a = &plan->alloc;
     plim_status status = plim__grow(a, (void **)&plan->pass, &plan->cap_passes, plan->n_passes + 1, sizeof *plan->pass, s->err);
     if (status == PLIM_OK) status = plim__pass_measure(&s->m, plan, &p, carried_bytes(s), true, s->err);
-    if (status == PLIM_OK && p.n_cut == 0) plim__advance_reads(&s->m, plan, &p);
+    if (status == PLIM_OK) {
+        plim__advance_reads(&s->m, plan, &p);
+        plim__pass_cost(&s->m, plan, &p);
+    }
     if (status == PLIM_OK) status = plim__grow(a, (void **)&plan->slot, &plan->cap_slots, plan->n_slots + s->m.n_slots, sizeof *plan->slot, s->err);
     if (status != PLIM_OK) {
         plim__pass_free(a, &p);
         return status;
     }
     p.time0 = plan->n_steps;
-    p.seconds = seconds > 0 ? seconds + p.n_steps * PLIM__STEP_SECONDS : s->m.seconds;
+    p.seconds = s->m.seconds;
     p.compute = s->m.compute;
     p.read_bytes = s->m.read_bytes;
     p.write_bytes = s->m.write_bytes;
@@ -257,13 +450,41 @@ static plim_status append(plim__search *s, plim__pass p, double seconds)
     return plim__pass_settle(plan, &s->f, &plan->pass[plan->n_passes - 1], s->err);
 }
 
+/* A pass that does what the candidate keeps. @param p  the template, measured; freed */
+static plim_status append_kept(plim__search *s, plim__pass *p, const plim__candidate *c)
+{
+    const plim__alloc *a = &s->plan->alloc;
+    plim__tasks tasks = {0};
+    plim__schedule schedule = {0};
+    plim__pass kept = {0};
+    bool fits = false;
+    uint32_t *order = NULL;
+    plim_status status = plim__pass_measure(&s->m, s->plan, p, carried_bytes(s), false, s->err);
+    if (status == PLIM_OK) status = plim__tasks_new(&tasks, s->plan, p, &s->m, c->resident, s->err);
+    if (status == PLIM_OK && !(order = plim__new(a, tasks.n, sizeof *order, s->err))) status = PLIM_E_NOMEM;
+    if (status == PLIM_OK) {
+        plim__tasks_by_group(order, &tasks);
+        status = plim__keep(&schedule, &fits, s->plan, &tasks, order, c->limit, s->err);
+        PLIM_ASSERT(status != PLIM_OK || fits);
+    }
+    if (status == PLIM_OK) status = plim__pass_build_scheduled(&kept, s->plan, &s->f, p, &schedule, s->err);
+    plim__free(a, order);
+    plim__schedule_free(&schedule, a);
+    plim__tasks_free(&tasks, a);
+    plim__pass_free(a, p);
+    return status == PLIM_OK ? append(s, kept) : status;
+}
+
 /* Builds the chosen pass again. */
 static plim_status commit(plim__search *s, const plim__candidate *c)
 {
     plim__pass p;
-    PLIM_TRY(plim__pass_build(&p, s->plan, &s->f, &s->labels, c->cut, c->order, s->err));
+    s->f.end = c->end;
+    const plim_status status = plim__pass_build(&p, s->plan, &s->f, &s->labels, c->cut, c->order, s->err);
+    s->f.end = UINT32_MAX;
+    PLIM_TRY(status);
     for (uint32_t l = 0; l < p.n_loops; l++) p.loop[l].tile = c->tile[l];
-    return append(s, p, 0);
+    return c->kept ? append_kept(s, &p, c) : append(s, p);
 }
 
 static bool any_active(const plim__search *s)
@@ -387,10 +608,10 @@ plim_status plim__search_restart(plim__search *s)
     return PLIM_OK;
 }
 
-static plim_status find_passes(plim__search *s, bool *fits)
+/* Passes for what is still to be done. `*fits` is false where none was found that does some of it. */
+static plim_status find_rest(plim__search *s, bool *fits)
 {
     plim_plan *plan = s->plan;
-    PLIM_TRY(plim__search_restart(s));
     *fits = false;
     while (any_active(s)) {
         PLIM_FAIL_IF(plan->n_passes == MAX_PASSES, s->err, PLIM_E_PLAN, "the program needs more than %d passes", MAX_PASSES);
@@ -403,9 +624,15 @@ static plim_status find_passes(plim__search *s, bool *fits)
         if (!best.found) return PLIM_OK;
         PLIM_TRY(commit(s, &best));
     }
-    PLIM_TRY(pack_slots(plan, s->err));
     *fits = true;
     return PLIM_OK;
+}
+
+static plim_status find_passes(plim__search *s, bool *fits)
+{
+    PLIM_TRY(plim__search_restart(s));
+    PLIM_TRY(find_rest(s, fits));
+    return *fits ? pack_slots(s->plan, s->err) : PLIM_OK;
 }
 
 static plim_status new_tables(plim__search *s)
@@ -424,7 +651,7 @@ static plim_status new_tables(plim__search *s)
 
 plim_status plim__search_new(plim__search *s, plim_plan *plan, plim_error *err)
 {
-    *s = (plim__search){.plan = plan, .err = err};
+    *s = (plim__search){.plan = plan, .keeps = plan->thorough, .most_measured = UINT64_MAX, .f.end = UINT32_MAX, .err = err};
     const plim_status status = new_tables(s);
     if (status != PLIM_OK) plim__search_free(s);
     return status;
@@ -501,14 +728,13 @@ static plim_status note_cuts(plim__search *s, int size, const beam *last, beam *
         if (__builtin_popcount(cut) != size || !beam_reaches(last, cut)) continue;
         uint64_t least = UINT64_MAX;
         s->smallest = true;
-        PLIM_TRY(try_cut(s, cut, size > 1, carried, &best, &least));
+        PLIM_TRY(try_cut(s, cut, UINT32_MAX, NEST_BY_FILE, size > 1 ? NESTINGS : NEST_SUMS_INSIDE, carried, &best, &least));
         s->smallest = false;
         beam_add(now, cut, least);
     }
     for (uint32_t i = 0; i < now->n && i < (uint32_t)BEAM >> (size > 1 ? size - 1 : 0); i++) {
         uint64_t least = UINT64_MAX;
-        PLIM_TRY(try_cut(s, now->cut[i], false, carried, &best, &least));
-        if (size > 1) PLIM_TRY(try_cut(s, now->cut[i], true, carried, &best, &least));
+        PLIM_TRY(try_cut(s, now->cut[i], UINT32_MAX, NEST_BY_FILE, size > 1 ? NESTINGS : NEST_SUMS_INSIDE, carried, &best, &least));
     }
     return PLIM_OK;
 }
@@ -537,25 +763,48 @@ plim_status plim__search_one_pass(plim__search *s, const plim__candidate *c)
 }
 
 /* Everything stays inside the pass: nothing is small enough to be kept for later ones, or large enough to be put away. */
-plim_status plim__search_uncut(plim__search *s, plim__pass *out)
+plim_status plim__search_template(plim__search *s, const plim__candidate *c, plim__pass *out)
 {
-    uint8_t order[PLIM__MAX_LOOPS];
     s->f.small = s->f.spill_above = UINT64_MAX;
     s->f.complete = true;
-    make_order(s, 0, false, order);
-    const plim_status status = plim__pass_build(out, s->plan, &s->f, &s->labels, 0, order, s->err);
-    s->f.complete = false;
+    s->f.defer = c->defer;
+    const plim_status status = plim__pass_build(out, s->plan, &s->f, &s->labels, c->cut, c->order, s->err);
+    s->f.complete = s->f.defer = false;
+    for (uint32_t l = 0; l < out->n_loops && status == PLIM_OK; l++) out->loop[l].tile = c->cut ? c->tile[l] : out->loop[l].extent;
     return status;
 }
 
-plim_status plim__search_scheduled(plim__search *s, const plim__schedule *schedule)
+plim_status plim__search_uncut(plim__search *s, plim__pass *out)
 {
-    uint8_t order[PLIM__MAX_LOOPS];
+    plim__candidate c = {0};
+    make_order(s, 0, NEST_BY_FILE, c.order);
+    return plim__search_template(s, &c, out);
+}
+
+/* What the first pass has left, with rings where there is room for them. */
+static plim_status find_deferred(plim__search *s, uint64_t arena_max, bool *fits)
+{
+    plim_plan *plan = s->plan;
+    if (plan->io_bytes >= arena_max) return PLIM_OK;
+    s->limit = arena_max - plan->io_bytes;
+    s->f.small = s->limit / 16;
+    plan->read_copies = plan->write_copies = 2;
+    PLIM_TRY(find_rest(s, fits));
+    plan->read_copies = plan->write_copies = 1;
+    return *fits ? PLIM_OK : find_rest(s, fits);
+}
+
+plim_status plim__search_scheduled(plim__search *s, const plim__pass *template, const plim__schedule *schedule, uint64_t arena_max, bool *fits)
+{
     plim__pass p;
+    *fits = true;
     PLIM_TRY(plim__search_restart(s));
     s->f.small = s->f.spill_above = UINT64_MAX;
-    make_order(s, 0, false, order);
-    PLIM_TRY(plim__pass_build_scheduled(&p, s->plan, &s->f, &s->labels, order, schedule, s->err));
-    PLIM_TRY(append(s, p, schedule->seconds));
-    return pack_slots(s->plan, s->err);
+    PLIM_TRY(plim__pass_build_scheduled(&p, s->plan, &s->f, template, schedule, s->err));
+    PLIM_TRY(append(s, p));
+    if (any_active(s)) {
+        *fits = false;
+        PLIM_TRY(find_deferred(s, arena_max, fits));
+    }
+    return *fits ? pack_slots(s->plan, s->err) : PLIM_OK;
 }

@@ -11,6 +11,10 @@ typedef struct plim__candidate {
     uint32_t cut;
     uint8_t order[PLIM__MAX_LOOPS];
     int64_t tile[PLIM__MAX_LOOPS];
+    bool defer;   /* updates of states are left to later passes */
+    uint32_t end; /* so are nodes from here on; UINT32_MAX: none is */
+    bool kept;    /* keeps, recomputes and spills inside a limit */
+    uint64_t limit, resident; /* kept: bytes of what is free and carried in the pass; of files that are read once for all trips */
     double score;
 } plim__candidate;
 
@@ -29,9 +33,11 @@ struct plim__search {
     uint64_t limit; /* bytes for slots */
     bool smallest;  /* look for the least peak, not for the least time */
     bool complete;  /* only passes that leave nothing to be computed */
+    bool keeps;     /* passes that are too large may keep, recompute and spill inside the limit */
     bool labelled;  /* the labels are those of the first pass */
     uint64_t least; /* peak seen with the cut that is tried */
     uint64_t measured; /* nodes, in all candidates */
+    uint64_t most_measured; /* pass by pass: the search ends, without a plan, where more have been */
     plim__noter *note;
     void *note_ctx;
     plim_error *err;
@@ -51,9 +57,13 @@ plim_status plim__search_complete(plim__search *s, int most_loops);
 
 /** Builds the pass of a candidate after plim__search_restart, and packs: a plan of one pass. */
 plim_status plim__search_one_pass(plim__search *s, const plim__candidate *c);
-/** The same from a schedule. */
-plim_status plim__search_scheduled(plim__search *s, const plim__schedule *schedule);
-/** The uncut pass in the program's order. PLIM_E_PLAN (no message) where it does not do everything. */
+/** The same from a schedule of the template's nodes. What the template defers is done pass by pass inside an arena of at most `arena_max` bytes.
+ *  `*fits` is false, and the plan partial, where that does not fit. */
+plim_status plim__search_scheduled(plim__search *s, const plim__pass *template, const plim__schedule *schedule, uint64_t arena_max, bool *fits);
+/** A pass of the candidate's loops and tiles that keeps everything, after plim__search_restart: what schedules are made of. PLIM_E_PLAN (no message) where
+ *  one pass does not do everything but what is deferred. */
+plim_status plim__search_template(plim__search *s, const plim__candidate *c, plim__pass *out);
+/** The same without loops, in the program's order. */
 plim_status plim__search_uncut(plim__search *s, plim__pass *out);
 
 /** From the next plim__plan_clear on, inputs that have to stay in memory are held in the arena, and as many of those that may as take no more than `most`

@@ -301,17 +301,25 @@ static bool written(const plim__pvalue *v)
     return v->file != PLIM__NONE || v->spill || v->stored;
 }
 
-/* WRITE steps of a node's outputs: those that are complete with each tile, or those that are complete after the loops. */
+/* WRITE steps of a node's outputs: those that are complete with each tile, or those that are complete after the loops inside `depth`. What is there whole
+ * is complete after all loops. */
 static void add_writes(maker *b, const plim__pnode *x, uint32_t depth, bool post)
 {
     plim__pass *p = b->p;
     for (uint32_t j = 0; j < PLIM__MAX_OUT && x->out[j] != PLIM__NONE; j++) {
         const plim__pvalue *v = &p->value[x->out[j]];
         const bool late = x->post || v->role == PLIM__ROLE_WHOLE || plim__out_accumulates(x, j, b->g->value[v->value].shape.rank);
-        if (!written(v) || late != post) continue;
-        add_step(p, PLIM__STEP_WRITE, x->out[j], v->role == PLIM__ROLE_WHOLE ? 0 : depth, post);
+        if (!written(v) || late != post || (v->role == PLIM__ROLE_WHOLE && depth > 0)) continue;
+        add_step(p, PLIM__STEP_WRITE, x->out[j], depth, post);
         if (!plim__write_has_ring(b->plan, p, v) && v->role != PLIM__ROLE_WHOLE) push(&b->writing, b->next_write, x->out[j]);
     }
+}
+
+/* WRITE steps, after all loops, of those outputs of a node that are there whole. */
+static void add_whole_writes(maker *b, const plim__pnode *x)
+{
+    for (uint32_t j = 0; j < PLIM__MAX_OUT && x->out[j] != PLIM__NONE; j++)
+        if (written(&b->p->value[x->out[j]]) && b->p->value[x->out[j]].role == PLIM__ROLE_WHOLE) add_step(b->p, PLIM__STEP_WRITE, x->out[j], 0, true);
 }
 
 /* Waits for what was being written before the last stage: it had the time of a stage. */
@@ -332,10 +340,10 @@ static reading when_read(const maker *b, uint32_t v)
 {
     const plim__pass *p = b->p;
     const plim__pvalue *x = &p->value[v];
-    reading r = {.head = p->n_cut > 0 && x->depth == p->n_cut, .stage = PLIM__NONE};
+    reading r = {.head = p->n_cut > 0 && x->depth == p->n_cut && !x->streamed, .stage = PLIM__NONE};
     for (uint32_t u = b->use0[v]; u < b->use0[v + 1]; u++) {
         const plim__stage *s = &p->stage[p->node[b->use[u]].stage];
-        if (s->depth != x->depth) r.head = true;
+        if (s->depth != x->depth && !x->streamed) r.head = true;
         if (r.stage == PLIM__NONE) r.stage = p->node[b->use[u]].stage; /* nodes stand in the order in which they run */
     }
     return r;
@@ -388,6 +396,8 @@ static void add_post_steps(maker *b, uint32_t d)
         if (x->accumulates && x->acc_depth == d) add_step(p, PLIM__STEP_MERGE, i, d, true);
         if (x->accumulates ? x->acc_depth == d : d == 0) add_writes(b, x, d, true);
     }
+    for (uint32_t i = 0; i < p->n_nodes && d == 0; i++) /* what deeper groups have completed a part of, trip by trip */
+        if (p->node[i].post ? p->node[i].depth > 0 : p->node[i].accumulates && p->node[i].acc_depth > 0) add_whole_writes(b, &p->node[i]);
     for (uint32_t s = 0; s < p->n_stages; s++) {
         const plim__stage *stage = &p->stage[s];
         if (!stage->post || stage->depth != d) continue;

@@ -1,6 +1,10 @@
+/* Lists by counting and appending; nothing here chooses an order or what is kept. The tables come from the plan's allocator. */
 #include "plan/tasks.h"
 #include "core/size.h"
+#include "plan/cost.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct maker {
@@ -8,9 +12,11 @@ typedef struct maker {
     const plim_plan *plan;
     const plim_graph *g;
     const plim__pass *p;
-    const double *node_seconds;
+    const plim__measure *m;
+    double *node_seconds; /* per node of the pass, in one trip */
     uint32_t *seen;  /* per value: the list that it was put into last */
     bool *wanted;    /* per node of the pass: scratch */
+    uint32_t *readers; /* per value: set of groups that read it */
     plim_error *err;
 } maker;
 
@@ -56,51 +62,162 @@ static bool takes_memory(const plim__pvalue *v)
     return v->role != PLIM__ROLE_CONST && v->role != PLIM__ROLE_PRIVATE;
 }
 
+static bool is_free(const maker *k, uint32_t v) { return takes_memory(&k->p->value[v]) && !k->u->is_carried[v]; }
+
+/* Bytes of a slot in the arena, copies included. */
+static uint64_t slot_bytes(const maker *k, uint32_t slot)
+{
+    return plim__round_up(k->m->slot[slot].bytes * k->m->slot[slot].copies, PLIM__IO_ALIGN);
+}
+
+static uint32_t group_of_node(const maker *k, uint32_t i)
+{
+    return plim__group_of(k->p, k->p->node[i].depth, k->p->node[i].post);
+}
+
+/* ------------------------------------------------------------------------------------------------- what is carried */
+
+static void find_readers(maker *k)
+{
+    for (uint32_t i = 0; i < k->p->n_nodes; i++)
+        for (uint32_t j = 0; j < k->g->node[k->p->node[i].node].n_in; j++) k->readers[k->p->operand[k->p->node[i].in0 + j]] |= 1u << group_of_node(k, i);
+}
+
+static uint32_t first_group(uint32_t set) { return (uint32_t)__builtin_ctz(set); }
+static uint32_t last_group(uint32_t set) { return 31 - (uint32_t)__builtin_clz(set); }
+
+/* Carries `bytes` through groups first to last. What is used in loops deeper than it is made or read lives until these loops have ended. */
+static void carry(maker *k, uint64_t bytes, uint32_t first, uint32_t last)
+{
+    PLIM_ASSERT(first <= last && last < k->u->n_groups);
+    const uint32_t n_cut = k->p->n_cut, depth = first <= n_cut ? first : 2 * n_cut - first;
+    if (last > first && depth < n_cut && last < 2 * n_cut - depth) last = 2 * n_cut - depth - 1;
+    for (uint32_t g = first; g <= last; g++) k->u->carried[g] += bytes;
+}
+
+/* Of a file that the loops do not move and a group inside them reads, or several groups do: is it worth reading once? */
+typedef struct shared_file {
+    uint32_t value;
+    uint64_t bytes;
+} shared_file;
+
+static int smaller_file(const void *a, const void *b)
+{
+    const shared_file *x = a, *y = b;
+    if (x->bytes != y->bytes) return x->bytes < y->bytes ? -1 : 1;
+    return x->value < y->value ? -1 : x->value > y->value;
+}
+
+/* The first group that has a file in memory for all of its readers: where the loops that move it have been entered. */
+static uint32_t entry_group(const maker *k, uint32_t v)
+{
+    const uint32_t first = first_group(k->readers[v]), depth = k->p->value[v].depth;
+    return first < depth || first > k->p->n_cut ? first : depth;
+}
+
+static bool is_shared(const maker *k, uint32_t v)
+{
+    const uint32_t set = k->readers[v];
+    return set && ((set & (set - 1)) || entry_group(k, v) != first_group(set));
+}
+
+static plim_status choose_resident(maker *k, uint64_t resident)
+{
+    const plim__pass *p = k->p;
+    shared_file *file = plim__new(&k->plan->alloc, p->n_values, sizeof *file, k->err);
+    if (!file) return PLIM_E_NOMEM;
+    uint32_t n = 0;
+    for (uint32_t v = 0; v < p->n_values; v++)
+        if (p->value[v].role == PLIM__ROLE_READ && !k->u->is_carried[v] && is_shared(k, v)) file[n++] = (shared_file){v, slot_bytes(k, p->value[v].slot)};
+    if (n > 1) qsort(file, n, sizeof *file, smaller_file);
+    for (uint32_t i = 0; i < n && file[i].bytes <= resident; i++) {
+        resident -= file[i].bytes;
+        k->u->is_carried[file[i].value] = true;
+        carry(k, file[i].bytes, entry_group(k, file[i].value), last_group(k->readers[file[i].value]));
+    }
+    plim__free(&k->plan->alloc, file);
+    return PLIM_OK;
+}
+
+/* What loops combine, keep whole or turn round in rings, and what is made in one group for another. */
+static void find_carried(maker *k, uint32_t v)
+{
+    const plim__pass *p = k->p;
+    const plim__pvalue *x = &p->value[v];
+    const uint32_t last = k->u->n_groups - 1;
+    if (!takes_memory(x) || x->foreign) return;
+    const plim__slot *slot = &k->m->slot[x->slot];
+    const uint64_t bytes = slot_bytes(k, x->slot);
+    const plim__pnode *by = x->producer == PLIM__NONE ? NULL : &p->node[x->producer];
+    if (x->role == PLIM__ROLE_WHOLE || slot->copies > 1) {
+        k->u->is_carried[v] = true;
+        carry(k, bytes, 0, last);
+    } else if (by && by->accumulates) {
+        const uint32_t merged = plim__group_of(p, by->acc_depth, true), read = k->readers[v] ? last_group(k->readers[v]) : 0;
+        k->u->is_carried[v] = true;
+        carry(k, bytes, by->acc_depth, read > merged ? read : merged);
+    } else if (by && k->readers[v] & ~(1u << group_of_node(k, x->producer))) {
+        k->u->is_carried[v] = true;
+        carry(k, bytes, group_of_node(k, x->producer), last_group(k->readers[v]));
+    }
+}
+
+static plim_status list_carried(maker *k, uint64_t resident)
+{
+    const plim__pass *p = k->p;
+    find_readers(k);
+    if (p->n_cut == 0) return PLIM_OK; /* one group, and what stays to its end is known to the simulation */
+    for (uint32_t v = 0; v < p->n_values; v++) find_carried(k, v);
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if (p->node[i].accumulates && p->node[i].copies_slot != PLIM__NONE)
+            carry(k, slot_bytes(k, p->node[i].copies_slot), p->node[i].acc_depth, plim__group_of(p, p->node[i].acc_depth, true));
+    return choose_resident(k, resident);
+}
+
+/* ------------------------------------------------------------------------------------------------------- lists */
+
 static plim_status list_task(maker *k, uint32_t i)
 {
     const plim__stage *s = &k->p->stage[i];
     plim__tasks *u = k->u;
+    u->group[i] = (uint8_t)plim__group_of(k->p, s->depth, s->post);
+    u->seconds[i] = plim__stage_seconds(k->m, k->plan, k->p, s);
     for (uint32_t n = s->first; n < s->first + s->count; n++) {
         const plim__pnode *x = &k->p->node[n];
         for (uint32_t j = 0; j < k->g->node[x->node].n_in; j++) {
-            const plim__pvalue *v = &k->p->value[k->p->operand[x->in0 + j]];
-            if (takes_memory(v)) PLIM_TRY(add_value(k, &u->in, v->value, i));
+            const uint32_t v = k->p->operand[x->in0 + j];
+            if (is_free(k, v)) PLIM_TRY(add_value(k, &u->in, v, i));
         }
         for (uint32_t j = 0; j < k->g->node[x->node].n_out; j++)
-            if (takes_memory(&k->p->value[x->out[j]])) PLIM_TRY(add(k, &u->out, k->g->node[x->node].out[j]));
-        u->seconds[i] += k->node_seconds[x->node];
+            if (is_free(k, x->out[j])) PLIM_TRY(add(k, &u->out, x->out[j]));
     }
     close_list(&u->in);
     close_list(&u->out);
     return PLIM_OK;
 }
 
-static void size_values(maker *k, const plim__measure *m)
+static void size_values(maker *k)
 {
     plim__tasks *u = k->u;
-    for (uint32_t i = 0; i < k->p->n_values; i++) {
-        const plim__pvalue *v = &k->p->value[i];
-        if (!takes_memory(v)) continue;
-        if (!v->foreign) u->bytes[v->value] = plim__round_up(m->slot[v->slot].bytes * m->slot[v->slot].copies, PLIM__IO_ALIGN);
-        if (v->producer != PLIM__NONE) u->maker[v->value] = k->p->node[v->producer].stage;
+    const plim__pass *p = k->p;
+    for (uint32_t v = 0; v < p->n_values; v++) {
+        if (!takes_memory(&p->value[v])) continue;
+        if (!p->value[v].foreign && !k->u->is_carried[v]) u->bytes[v] = slot_bytes(k, p->value[v].slot);
+        if (p->value[v].producer != PLIM__NONE) u->maker[v] = p->node[p->value[v].producer].stage;
+        u->stays[v] = p->n_cut == 0 && k->plan->is_output[p->value[v].value] && k->plan->write_file[p->value[v].value] == PLIM__NONE;
     }
-    for (uint32_t i = 0; i < k->p->n_nodes; i++) {
-        const plim__pnode *x = &k->p->node[i];
-        if (x->copies_slot != PLIM__NONE)
-            u->extra[x->stage] += plim__round_up(m->slot[x->copies_slot].bytes * m->slot[x->copies_slot].copies, PLIM__IO_ALIGN);
-    }
-    for (uint32_t i = 0; i < k->p->n_stages; i++) {
-        const plim__stage *s = &k->p->stage[i];
-        if (s->slot != PLIM__NONE) u->extra[i] += plim__round_up(m->slot[s->slot].bytes * m->slot[s->slot].copies, PLIM__IO_ALIGN);
-    }
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if (p->node[i].copies_slot != PLIM__NONE && !p->node[i].accumulates) u->extra[p->node[i].stage] += slot_bytes(k, p->node[i].copies_slot);
+    for (uint32_t i = 0; i < p->n_stages; i++)
+        if (p->stage[i].slot != PLIM__NONE) u->extra[i] += slot_bytes(k, p->stage[i].slot);
 }
 
-/* Units that read each value: counted one place too far to the right, so that filling in moves each to where it belongs. */
+/* Tasks that read each value: a counting sort, its offsets shifted by one so that filling in moves each to where it belongs. */
 static plim_status list_uses(maker *k)
 {
     plim__tasks *u = k->u;
     plim__lists *l = &u->uses;
-    const uint32_t n = k->g->n_values;
+    const uint32_t n = k->p->n_values;
     l->from = plim__new(&k->plan->alloc, (uint64_t)n + 2, sizeof *l->from, k->err);
     l->item = plim__new(&k->plan->alloc, u->in.n_items, sizeof *l->item, k->err);
     if (!l->from || !l->item) return PLIM_E_NOMEM;
@@ -113,17 +230,28 @@ static plim_status list_uses(maker *k)
     return PLIM_OK;
 }
 
+/* The values of the pass that are boxes of each value of the graph: chains, in the pass's order. */
+static void list_boxes(maker *k)
+{
+    plim__tasks *u = k->u;
+    memset(u->first_of, 0xff, k->g->n_values * sizeof *u->first_of);
+    for (uint32_t v = k->p->n_values; v-- > 0;) {
+        u->next_of[v] = u->first_of[k->p->value[v].value];
+        u->first_of[k->p->value[v].value] = v;
+    }
+}
+
 /* What overwrites a state comes after everybody who reads it. */
 static plim_status list_after(maker *k)
 {
     plim__tasks *u = k->u;
     for (uint32_t i = 0; i < u->n; i++) {
         for (uint32_t j = u->out.from[i]; j < u->out.from[i + 1]; j++) {
-            const uint32_t state = k->plan->replaces[u->out.item[j]];
+            const uint32_t state = k->plan->replaces[k->p->value[u->out.item[j]].value];
             if (state == PLIM__NONE) continue;
-            const uint32_t in = k->g->state[state].in;
-            for (uint32_t w = u->uses.from[in]; w < u->uses.from[in + 1]; w++)
-                if (u->uses.item[w] != i) PLIM_TRY(add(k, &u->after, u->uses.item[w]));
+            for (uint32_t in = u->first_of[k->g->state[state].in]; in != PLIM__NONE; in = u->next_of[in])
+                for (uint32_t w = u->uses.from[in]; w < u->uses.from[in + 1]; w++)
+                    if (u->uses.item[w] != i) PLIM_TRY(add(k, &u->after, u->uses.item[w]));
         }
         close_list(&u->after);
     }
@@ -135,23 +263,23 @@ static plim_status list_remake(maker *k, uint32_t v, uint32_t mark)
 {
     plim__tasks *u = k->u;
     const uint32_t task = u->maker[v];
-    if (task != PLIM__NONE) {
+    if (task != PLIM__NONE && is_free(k, v)) {
         const plim__stage *s = &k->p->stage[task];
         const uint32_t end = s->first + s->count;
         memset(&k->wanted[s->first], 0, s->count * sizeof *k->wanted);
         for (uint32_t i = end; i-- > s->first;) {
             const plim__pnode *x = &k->p->node[i];
-            for (uint32_t j = 0; j < k->g->node[x->node].n_out; j++) k->wanted[i] |= k->g->node[x->node].out[j] == v;
+            for (uint32_t j = 0; j < k->g->node[x->node].n_out; j++) k->wanted[i] |= x->out[j] == v;
             for (uint32_t j = 0; j < k->g->node[x->node].n_in && k->wanted[i]; j++) {
-                const plim__pvalue *in = &k->p->value[k->p->operand[x->in0 + j]];
-                if (in->role == PLIM__ROLE_PRIVATE) k->wanted[in->producer] = true;
-                else if (takes_memory(in)) PLIM_TRY(add_value(k, &u->remake_in, in->value, mark));
+                const uint32_t in = k->p->operand[x->in0 + j];
+                if (k->p->value[in].role == PLIM__ROLE_PRIVATE) k->wanted[k->p->value[in].producer] = true;
+                else if (is_free(k, in)) PLIM_TRY(add_value(k, &u->remake_in, in, mark));
             }
         }
         for (uint32_t i = s->first; i < end; i++) {
             if (!k->wanted[i]) continue;
             PLIM_TRY(add(k, &u->remake, i));
-            u->remake_seconds[v] += k->node_seconds[k->p->node[i].node];
+            u->remake_seconds[v] += k->p->node[i].accumulates ? INFINITY : k->node_seconds[i];
         }
     }
     close_list(&u->remake);
@@ -163,18 +291,25 @@ static plim_status new_tables(maker *k)
 {
     plim__tasks *u = k->u;
     const plim__alloc *a = &k->plan->alloc;
-    const uint32_t values = k->g->n_values;
+    const uint32_t values = k->p->n_values;
+    u->group = plim__new(a, u->n, sizeof *u->group, k->err);
     u->extra = plim__new(a, u->n, sizeof *u->extra, k->err);
     u->seconds = plim__new(a, u->n, sizeof *u->seconds, k->err);
     u->bytes = plim__new(a, values, sizeof *u->bytes, k->err);
     u->maker = plim__new(a, values, sizeof *u->maker, k->err);
     u->remake_seconds = plim__new(a, values, sizeof *u->remake_seconds, k->err);
-    k->seen = plim__new(a, values, sizeof *k->seen, k->err);
-    k->wanted = plim__new(a, k->p->n_nodes, sizeof *k->wanted, k->err);
     u->stays = plim__new(a, values, sizeof *u->stays, k->err);
-    if (!u->extra || !u->seconds || !u->bytes || !u->maker || !u->stays || !u->remake_seconds || !k->seen || !k->wanted) return PLIM_E_NOMEM;
+    k->seen = plim__new(a, values, sizeof *k->seen, k->err);
+    k->readers = plim__new(a, values, sizeof *k->readers, k->err);
+    u->is_carried = plim__new(a, values, sizeof *u->is_carried, k->err);
+    u->next_of = plim__new(a, values, sizeof *u->next_of, k->err);
+    u->first_of = plim__new(a, k->g->n_values, sizeof *u->first_of, k->err);
+    k->wanted = plim__new(a, k->p->n_nodes, sizeof *k->wanted, k->err);
+    k->node_seconds = plim__new(a, k->p->n_nodes, sizeof *k->node_seconds, k->err);
+    if (!u->group || !u->extra || !u->seconds || !u->bytes || !u->maker || !u->stays || !u->remake_seconds || !k->seen || !k->readers ||
+        !u->is_carried || !u->next_of || !u->first_of || !k->wanted || !k->node_seconds)
+        return PLIM_E_NOMEM;
     memset(u->maker, 0xff, values * sizeof *u->maker);
-    for (uint32_t v = 0; v < values; v++) u->stays[v] = k->plan->is_output[v] && k->plan->write_file[v] == PLIM__NONE;
     memset(k->seen, 0xff, values * sizeof *k->seen);
     PLIM_TRY(new_lists(&u->in, u->n, a, k->err));
     PLIM_TRY(new_lists(&u->out, u->n, a, k->err));
@@ -183,27 +318,62 @@ static plim_status new_tables(maker *k)
     return new_lists(&u->remake_in, values, a, k->err);
 }
 
-static plim_status fill(maker *k, const plim__measure *m)
+/* How often each group runs, and what each node takes in one trip. */
+static void measure_groups(maker *k)
+{
+    const plim__pass *p = k->p;
+    for (uint32_t g = 0; g < k->u->n_groups; g++) {
+        k->u->trips[g] = 1;
+        for (uint32_t l = 0; l < (g <= p->n_cut ? g : 2 * p->n_cut - g); l++) k->u->trips[g] *= (double)plim__loop_trips(&p->loop[l]);
+    }
+    for (uint32_t i = 0; i < p->n_nodes; i++) k->node_seconds[i] = plim__pnode_seconds(k->m, k->plan, p, &p->node[i]);
+}
+
+static plim_status fill(maker *k, uint64_t resident)
 {
     PLIM_TRY(new_tables(k));
-    size_values(k, m);
+    measure_groups(k);
+    PLIM_TRY(list_carried(k, resident));
+    size_values(k);
     for (uint32_t i = 0; i < k->u->n; i++) PLIM_TRY(list_task(k, i));
     PLIM_TRY(list_uses(k));
+    list_boxes(k);
     PLIM_TRY(list_after(k));
-    for (uint32_t v = 0; v < k->g->n_values; v++) PLIM_TRY(list_remake(k, v, k->u->n + v));
+    for (uint32_t v = 0; v < k->p->n_values; v++) PLIM_TRY(list_remake(k, v, k->u->n + v));
     return PLIM_OK;
 }
 
-plim_status plim__tasks_new(plim__tasks *u, const plim_plan *plan, const plim__pass *p, const plim__measure *m, const double *seconds, plim_error *err)
+plim_status plim__tasks_new(plim__tasks *u, const plim_plan *plan, const plim__pass *p, const plim__measure *m, uint64_t resident, plim_error *err)
 {
-    PLIM_ASSERT(p->n_cut == 0);
-    *u = (plim__tasks){.pass = p, .n = p->n_stages};
-    maker k = {.u = u, .plan = plan, .g = plan->graph, .p = p, .node_seconds = seconds, .err = err};
-    const plim_status status = fill(&k, m);
-    plim__free(&plan->alloc, k.seen);
-    plim__free(&plan->alloc, k.wanted);
+    *u = (plim__tasks){.pass = p, .n = p->n_stages, .n_groups = 2 * p->n_cut + 1};
+    maker k = {.u = u, .plan = plan, .g = plan->graph, .p = p, .m = m, .err = err};
+    const plim_status status = fill(&k, resident);
+    void *tables[] = {k.seen, k.readers, k.wanted, k.node_seconds};
+    for (uint32_t i = 0; i < sizeof tables / sizeof *tables; i++) plim__free(&plan->alloc, tables[i]);
     if (status != PLIM_OK) plim__tasks_free(u, &plan->alloc);
     return status;
+}
+
+void plim__tasks_by_group(uint32_t *order, const plim__tasks *u)
+{
+    uint32_t n = 0;
+    for (uint32_t g = 0; g < u->n_groups; g++)
+        for (uint32_t i = 0; i < u->n; i++)
+            if (u->group[i] == g) order[n++] = i;
+    PLIM_ASSERT(n == u->n);
+}
+
+uint64_t plim__tasks_largest(const plim__tasks *u)
+{
+    uint64_t most = 0;
+    for (uint32_t g = 0; g < u->n_groups; g++) most = u->carried[g] > most ? u->carried[g] : most;
+    for (uint32_t i = 0; i < u->n; i++) {
+        uint64_t bytes = u->extra[i] + u->carried[u->group[i]];
+        for (uint32_t k = u->in.from[i]; k < u->in.from[i + 1]; k++) bytes += u->bytes[u->in.item[k]];
+        for (uint32_t k = u->out.from[i]; k < u->out.from[i + 1]; k++) bytes += u->bytes[u->out.item[k]];
+        most = bytes > most ? bytes : most;
+    }
+    return most;
 }
 
 void plim__tasks_free(plim__tasks *u, const plim__alloc *a)
@@ -214,11 +384,15 @@ void plim__tasks_free(plim__tasks *u, const plim__alloc *a)
     free_lists(&u->uses, a);
     free_lists(&u->remake, a);
     free_lists(&u->remake_in, a);
+    plim__free(a, u->group);
     plim__free(a, u->extra);
     plim__free(a, u->seconds);
     plim__free(a, u->bytes);
     plim__free(a, u->maker);
     plim__free(a, u->stays);
+    plim__free(a, u->is_carried);
+    plim__free(a, u->first_of);
+    plim__free(a, u->next_of);
     plim__free(a, u->remake_seconds);
     *u = (plim__tasks){0};
 }

@@ -4,6 +4,7 @@
 #include "formats/array_file.h"
 #include "formats/json_text.h"
 #include "formats/whole_file.h"
+#include "plan/machine_file.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -18,6 +19,7 @@ struct plim_saved_plan {
     plim__json root;
     plim_saved_request request;
     plim_dim *dim;
+    plim_machine machine; /* request.machine points here, where the plan was made with one */
 };
 
 /* ---------------------------------------------------------------------------------------------------------- reading */
@@ -115,7 +117,11 @@ static plim_status read_request(plim_saved_plan *s, plim_error *err)
     PLIM_TRY(plim__json_get_string(&r->options.optimizer, &saved, "optimizer", NULL, err));
     PLIM_TRY(plim__json_get_string(&r->options.loss, &saved, "loss", NULL, err));
     PLIM_TRY(plim__json_get_string(&r->options.narrow, &saved, "narrow", NULL, err));
-    return read_settings(r, &saved, err);
+    PLIM_TRY(read_settings(r, &saved, err));
+    plim__json machine;
+    if (!plim__json_find(&machine, &saved, "machine")) return PLIM_OK;
+    r->machine = &s->machine;
+    return plim__machine_read(&s->machine, &machine, err);
 }
 
 static plim_status parse_file(plim_saved_plan *s, const plim__os *os, plim_error *err)

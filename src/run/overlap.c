@@ -25,22 +25,26 @@ static uint32_t free_from(const plim_plan *plan, const plim__pass *p, uint32_t s
 
 static plim__overlap_step early_read(const plim_plan *plan, const plim__pass *p, uint32_t step)
 {
+    PLIM_ASSERT(p->step[step].kind == PLIM__STEP_READ && plim__read_is_early(p, &p->value[p->step[step].index]));
     const uint32_t value = p->step[step].index, free = free_from(plan, p, p->value[value].slot), ready = plim__read_ready(p, step);
+    PLIM_ASSERT(free <= step && ready <= step); /* I2, I10: at its own step at the latest its memory is free, and its bytes are there */
     return (plim__overlap_step){.value = value, .step = step, .at = free > ready ? free : ready};
 }
 
-/* Where WAIT step `step` has to be done: before somebody else is in its memory, or reads its bytes. */
+/* Where WAIT step `step` has to be done: before somebody else is in its memory, or reads its bytes, and before its group ends. */
 static plim__overlap_step late_wait(const plim__overlap *o, const plim_plan *plan, const plim__pass *p, uint32_t step)
 {
     const plim__pvalue *written = &p->value[p->step[step].index];
     const plim__slot *slot = &plan->slot[written->slot];
-    uint32_t due = p->n_steps;
+    const plim__overlap_group *g = &o->group[plim__step_group(p, step)];
+    PLIM_ASSERT(written->producer != PLIM__NONE && written->file != PLIM__NONE && !written->stored && slot->copies == 1);
+    uint32_t due = p->n_cut > 0 ? g->end - 1 : p->n_steps;
     for (uint32_t i = 0; i < plan->n_slots; i++) {
         const plim__slot *other = &plan->slot[i];
         if (i == written->slot || other->first <= slot->last || other->first < p->time0 || !share_memory(other, slot)) continue;
         if (in_pass(p, other->first) < due) due = in_pass(p, other->first);
     }
-    for (uint32_t i = 0; i < o->n_reads; i++) {
+    for (uint32_t i = g->read; i < o->n_reads && o->read[i].step < g->end; i++) {
         const plim__pvalue *read = &p->value[o->read[i].value];
         const bool touches = (read->file == written->file && read->value == written->value) || share_memory(&plan->slot[read->slot], slot);
         if (o->read[i].step > step && touches && o->read[i].at < due) due = o->read[i].at;
@@ -55,22 +59,46 @@ static int earlier(const void *a, const void *b)
     return x->step < y->step ? -1 : x->step > y->step;
 }
 
+/* The steps of each group stand together. */
+static void find_groups(plim__overlap *o, const plim__pass *p)
+{
+    for (uint32_t t = 0; t < p->n_steps; t++) {
+        plim__overlap_group *g = &o->group[plim__step_group(p, t)];
+        if (g->end == 0) *g = (plim__overlap_group){.begin = t};
+        PLIM_ASSERT(g->end == 0 || g->end == t);
+        g->end = t + 1;
+    }
+}
+
+/* Reads that begin early and writes that are waited for, group by group. */
+static void list_transfers(plim__overlap *o, const plim_plan *plan, const plim__pass *p)
+{
+    for (uint32_t t = 0; t < p->n_steps; t++) {
+        plim__overlap_group *g = &o->group[plim__step_group(p, t)];
+        if (t == g->begin) g->read = o->n_reads;
+        if (p->step[t].kind == PLIM__STEP_READ && plim__read_is_early(p, &p->value[p->step[t].index])) o->read[o->n_reads++] = early_read(plan, p, t);
+    }
+    for (uint32_t t = 0; t < p->n_steps; t++) {
+        plim__overlap_group *g = &o->group[plim__step_group(p, t)];
+        if (t == g->begin) g->wait = o->n_waits;
+        if (p->step[t].kind == PLIM__STEP_WAIT) o->wait[o->n_waits++] = late_wait(o, plan, p, t);
+    }
+    if (o->n_waits > 0) qsort(o->wait, o->n_waits, sizeof *o->wait, earlier);
+}
+
 plim_status plim__overlap_new(plim__overlap *out, const plim_plan *plan, const plim__pass *p, plim_error *err)
 {
     uint32_t reads = 0, waits = 0;
     *out = (plim__overlap){0};
-    for (uint32_t t = 0; t < p->n_steps && p->n_cut == 0; t++) {
+    for (uint32_t t = 0; t < p->n_steps; t++) {
         reads += p->step[t].kind == PLIM__STEP_READ;
         waits += p->step[t].kind == PLIM__STEP_WAIT;
     }
     out->read = plim__new(&plan->alloc, reads, sizeof *out->read, err);
     out->wait = plim__new(&plan->alloc, waits, sizeof *out->wait, err);
     if (!out->read || !out->wait) return PLIM_E_NOMEM;
-    for (uint32_t t = 0; t < p->n_steps && reads > 0; t++)
-        if (p->step[t].kind == PLIM__STEP_READ) out->read[out->n_reads++] = early_read(plan, p, t);
-    for (uint32_t t = 0; t < p->n_steps && waits > 0; t++)
-        if (p->step[t].kind == PLIM__STEP_WAIT) out->wait[out->n_waits++] = late_wait(out, plan, p, t);
-    if (waits > 0) qsort(out->wait, out->n_waits, sizeof *out->wait, earlier);
+    find_groups(out, p);
+    list_transfers(out, plan, p);
     return PLIM_OK;
 }
 

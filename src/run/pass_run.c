@@ -8,6 +8,7 @@
 #include "run/pass_run.h"
 #include "core/dtype.h"
 #include "core/size.h"
+#include "plan/advance.h"
 #include "run/overlap.h"
 
 #include <math.h>
@@ -15,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define EARLY 3 /* reads of a pass without loops that are under way at a time: those that are needed first */
+#define EARLY 3 /* reads of a group of steps that are under way at a time: those that are needed first */
 
 /* A box on its way between a file and a copy of a slot. */
 typedef struct transfer {
@@ -35,9 +36,10 @@ struct plim__pass_run {
     const plim__pass *p;
     int64_t trips[PLIM__MAX_LOOPS];
     int64_t n_tiles, it;
+    int64_t ring;             /* slots of the rings that are read into */
     int64_t read_ahead;       /* tiles whose body reads have been issued */
-    plim__overlap overlap;    /* of a pass without loops */
-    uint32_t begun, ended;    /* reads of it that have been issued, and waited for */
+    plim__overlap overlap;
+    uint32_t begun, ended;    /* reads of it that have been issued, and waited for, in this trip through a group */
     uint32_t settled;         /* writes of it that have been waited for */
     plim__range loop[PLIM__MAX_LOOPS];
     plim__ranges tile, ahead;
@@ -180,8 +182,10 @@ static plim_status view_of(pass_run *r, uint32_t index, const plim__region *box,
     const plim__pvalue *v = &r->p->value[index];
     const plim_dtype dtype = r->g->value[v->value].dtype;
     const plim__slot *s = &r->plan->slot[v->slot];
+    PLIM_ASSERT(v->slot < r->plan->n_slots && v->role != PLIM__ROLE_CONST && v->role != PLIM__ROLE_PRIVATE);
+    PLIM_ASSERT(!v->foreign || (v->role == PLIM__ROLE_WHOLE && s->copies == 1)); /* a slot of an earlier pass, or of what is held */
     char *base = slot_at(r, v->slot, v->foreign ? 0 : copy_now(r, v));
-    const uint32_t file = v->foreign ? r->plan->home[v->value].file : v->file;
+    const uint32_t file = v->foreign ? r->plan->home[v->value].file : v->flat ? PLIM__NONE : v->file;
     *out = plim__view_dense(base, dtype, box);
     uint64_t bytes = plim__region_count(box) * plim_dtype_bytes(dtype);
     if (file != PLIM__NONE) {
@@ -220,14 +224,24 @@ static plim_status wait_for(pass_run *r, transfer *t)
     return plim__io_wait(r->run->io, &t->ticket, r->err);
 }
 
+/* What of its slot goes to the spill file and back, byte by byte: whole pages, so that it goes there directly. */
+static plim__region flat_box(const pass_run *r, const plim__pvalue *v, const plim__region *box)
+{
+    const uint64_t bytes = plim__round_up(plim__region_count(box) * plim_dtype_bytes(r->g->value[v->value].dtype), PLIM__IO_ALIGN);
+    PLIM_ASSERT(bytes <= r->plan->slot[v->slot].bytes);
+    return (plim__region){.rank = 1, .dim = {{0, (int64_t)bytes}}};
+}
+
 static plim_status issue_read(pass_run *r, uint32_t index, const plim__region *box, uint32_t copy)
 {
     const plim__pvalue *v = &r->p->value[index];
+    PLIM_ASSERT(v->role == PLIM__ROLE_READ && v->producer == PLIM__NONE && copy < copies_of(r, v));
     transfer *t = &r->transfer[index][copy];
     plim__io_layout layout;
-    plim__io_layout_of(&r->run->file[v->file], box, false, &layout);
-    if (layout.bytes > r->plan->slot[v->slot].bytes) return broken_plan(r, v, layout.bytes, r->plan->slot[v->slot].bytes);
-    t->box = *box;
+    t->box = v->flat ? flat_box(r, v, box) : *box;
+    plim__io_layout_of(&r->run->file[v->file], &t->box, false, &layout);
+    if (!v->flat && layout.bytes > r->plan->slot[v->slot].bytes) return broken_plan(r, v, layout.bytes, r->plan->slot[v->slot].bytes);
+    PLIM_ASSERT(!v->flat || layout.first == 0);
     plim__io_read(r->run->io, &r->run->file[v->file], &t->box, slot_at(r, v->slot, copy), &t->ticket);
     return PLIM_OK;
 }
@@ -240,7 +254,7 @@ static bool reads_ahead(const pass_run *r, const plim__pvalue *v)
 /* Issues the reads of tiles that are not yet under way, as far as the rings reach. */
 static plim_status read_ahead(pass_run *r)
 {
-    const int64_t reach = r->plan->read_copies > 1 ? r->it + r->plan->read_copies : r->it;
+    const int64_t reach = r->ring > 1 ? r->it + r->ring : r->it;
     for (; r->read_ahead < reach && r->read_ahead < r->n_tiles; r->read_ahead++) {
         plim__range loop[PLIM__MAX_LOOPS];
         loops_of_tile(r, r->read_ahead, loop);
@@ -253,12 +267,17 @@ static plim_status read_ahead(pass_run *r)
     return PLIM_OK;
 }
 
-/* Before a step of a pass without loops: waits for the writes whose time has come, and issues the next of the reads whose memory is free. */
+/* Before a step: waits for the writes whose time has come, and issues the next of its group's reads whose memory is free. */
 static plim_status overlap(pass_run *r, uint32_t step)
 {
     const plim__overlap *o = &r->overlap;
+    const plim__overlap_group *g = &o->group[plim__step_group(r->p, step)];
+    if (step == g->begin) {
+        r->begun = r->ended = g->read;
+        r->settled = g->wait;
+    }
     for (; r->settled < o->n_waits && o->wait[r->settled].at <= step; r->settled++) PLIM_TRY(wait_for(r, &r->transfer[o->wait[r->settled].value][0]));
-    for (; r->begun < o->n_reads && r->begun - r->ended < EARLY && o->read[r->begun].at <= step; r->begun++) {
+    for (; r->begun < o->n_reads && o->read[r->begun].step < g->end && r->begun - r->ended < EARLY && o->read[r->begun].at <= step; r->begun++) {
         const uint32_t index = o->read[r->begun].value;
         PLIM_TRY(issue_read(r, index, &r->tile.region[index], 0));
     }
@@ -269,7 +288,7 @@ static plim_status step_read(pass_run *r, uint32_t index)
 {
     const plim__pvalue *v = &r->p->value[index];
     const uint32_t copy = copy_now(r, v);
-    if (r->overlap.n_reads > 0) r->ended++; /* it has been issued: its memory is free at its own step */
+    if (plim__read_is_early(r->p, v)) r->ended++; /* it has been issued: its memory is free at its own step */
     else if (!reads_ahead(r, v)) PLIM_TRY(issue_read(r, index, &r->tile.region[index], copy));
     return wait_for(r, &r->transfer[index][copy]);
 }
@@ -278,6 +297,7 @@ static plim_status step_read(pass_run *r, uint32_t index)
 static void store(pass_run *r, const plim__pvalue *v)
 {
     const plim__state *state = &r->g->state[r->plan->replaces[v->value]];
+    PLIM_ASSERT(r->plan->held[state->in] && v->role == PLIM__ROLE_WHOLE && !v->foreign); /* made elsewhere, copied to where its state is held */
     memcpy(slot_at(r, r->plan->home[state->in].slot, 0), slot_at(r, v->slot, 0), r->g->value[state->in].bytes);
 }
 
@@ -289,9 +309,11 @@ static plim_status step_write(pass_run *r, uint32_t index)
         return PLIM_OK;
     }
     const uint32_t copy = copy_now(r, v);
+    PLIM_ASSERT(v->producer != PLIM__NONE && !v->foreign && (!v->again || v->spill)); /* what is made again goes to no file of the program's */
     transfer *t = &r->transfer[index][copy];
     PLIM_TRY(wait_for(r, t));
     t->box = plim__view_region(&r->view[index]);
+    if (v->flat) t->box = flat_box(r, v, &r->tile.region[index]);
     plim__io_write(r->run->io, &r->run->file[v->file], &t->box, slot_at(r, v->slot, copy), &t->ticket);
     return PLIM_OK;
 }
@@ -333,6 +355,7 @@ static plim__view acc_view(const pass_run *r, const plim__pnode *n, uint32_t j, 
     plim__region box;
     acc_box(r, n, j, &box);
     const plim__view *main = &r->view[n->out[j]];
+    PLIM_ASSERT(r->p->value[n->out[j]].role != PLIM__ROLE_PRIVATE && thread < r->plan->threads); /* threads combine into a slot of all */
     if (thread == 0 || n->copies_slot == PLIM__NONE) return plim__view_part(main, &box);
     return plim__view_dense((char *)slot_at(r, n->copies_slot, thread - 1) + n->copy_offset[j], main->dtype, &box);
 }
@@ -369,6 +392,7 @@ static void merge_accumulators(pass_run *r, const plim__pnode *n)
 
 static plim_status step_init(pass_run *r, const plim__pnode *n)
 {
+    PLIM_ASSERT(n->accumulates && n->acc_depth < n->depth); /* at least one loop adds to it */
     PLIM_TRY(wait_outputs(r, n));
     init_accumulators(r, n);
     return PLIM_OK;
@@ -398,6 +422,7 @@ static plim__view operand_view(pass_run *r, uint32_t index, uint32_t thread)
     if (v->role != PLIM__ROLE_PRIVATE) return r->view[index];
     const plim__stage *s = &r->p->stage[r->stage];
     const plim__region *box = &r->worker[thread].block.region[index];
+    PLIM_ASSERT(v->slot == PLIM__NONE && r->p->node[v->producer].stage == r->stage); /* it exists inside its stage only */
     const plim_dtype dtype = r->g->value[v->value].dtype;
     if (plim__region_count(box) * plim_dtype_bytes(dtype) > v->private_bytes) atomic_store(&r->broken, true);
     /* boxes without elements need no memory: a stage of nothing else has no slot */
@@ -466,6 +491,7 @@ static plim_status step_stage(pass_run *r, uint32_t index)
     const plim__stage *s = &r->p->stage[index];
     r->stage = index;
     r->blocks = plim__stage_blocks(r->p, s, &r->tile);
+    PLIM_ASSERT(r->blocks >= 1 && (!s->pool || r->blocks == 1));
     for (uint32_t i = s->first; i < s->first + s->count; i++) {
         const plim__pnode *n = &r->p->node[i];
         PLIM_TRY(wait_outputs(r, n));
@@ -490,7 +516,7 @@ static plim_status run_step(pass_run *r, const plim__step *s)
     case PLIM__STEP_STAGE: return step_stage(r, s->index);
     case PLIM__STEP_MERGE: merge_accumulators(r, &r->p->node[s->index]); return PLIM_OK;
     case PLIM__STEP_WRITE: return step_write(r, s->index);
-    case PLIM__STEP_WAIT: return r->p->n_cut > 0 ? wait_for(r, &r->transfer[s->index][copy_now(r, &r->p->value[s->index])]) : PLIM_OK; /* see overlap */
+    case PLIM__STEP_WAIT: return PLIM_OK; /* see overlap */
     }
     return PLIM_OK;
 }
@@ -503,8 +529,9 @@ static plim_status run_tile(pass_run *r)
     PLIM_TRY(view_tile(r));
     for (uint32_t i = 0; i < r->p->n_steps; i++) {
         const plim__step *s = &r->p->step[i];
+        if (!(s->post ? at_last(r, s->depth) : at_first(r, s->depth))) continue;
         PLIM_TRY(overlap(r, i));
-        if (s->post ? at_last(r, s->depth) : at_first(r, s->depth)) PLIM_TRY(run_step(r, s));
+        PLIM_TRY(run_step(r, s));
     }
     return plim__run_progress(r->run, false);
 }
@@ -520,6 +547,8 @@ plim_status plim__pass_run_new(plim__pass_run **out, plim__run_state *run, const
         r->trips[l] = plim__loop_trips(&p->loop[l]);
         r->n_tiles *= r->trips[l];
     }
+    for (uint32_t v = 0; v < p->n_values; v++)
+        if (p->value[v].role == PLIM__ROLE_READ && copies_of(r, &p->value[v]) > r->ring) r->ring = copies_of(r, &p->value[v]);
     return new_tables(r);
 }
 
@@ -537,7 +566,7 @@ plim_status plim__pass_run_go(plim__pass_run *r)
     plim__run_state *run = r->run;
     plim_status status = PLIM_OK;
     r->err = run->err;
-    r->read_ahead = r->begun = r->ended = r->settled = 0;
+    r->read_ahead = 0;
     for (r->it = 0; r->it < r->n_tiles && status == PLIM_OK; r->it++) status = run_tile(r);
     if (r->it > 0) r->it--;
     /* Also on failure: nothing may be in flight into memory that is about to go. */

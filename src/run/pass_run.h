@@ -19,6 +19,7 @@ typedef struct plim__run {
     plim__pass_run **pass;   /* one per pass */
     uint64_t total_bytes;    /* of reading and writing planned, for the progress */
     uint64_t started;        /* clock */
+    uint64_t peak_before;    /* VmHWM when it was opened; 0: it could not be read */
     double next_progress;    /* seconds */
     char what[48];
     bool watch;              /* look for numbers that are not finite in what every stage makes: slow */

@@ -125,6 +125,7 @@ static plim_status write_header(plim__run_state *run, uint32_t i)
     const plim_plan *plan = run->plan;
     const plim__value *v = &plan->graph->value[plan->file[i].value];
     const plim__output *o = output_of(plan, plan->file[i].value);
+    PLIM_ASSERT(o && run->temp[i]); /* only outputs have a header, and a name of their own */
     char head[PLIM__NPY_HEADER];
     plim_shape shape;
     uint64_t bytes;
@@ -152,6 +153,23 @@ static plim_status commit_outputs(plim__run_state *run)
         if (plan->file[i].kind == PLIM__FILE_OUTPUT) PLIM_TRY(plim__tempfile_commit(&run->temp[i], run->err));
     return PLIM_OK;
 }
+
+/* ----------------------------------------------------------------------------------------------------- memory */
+
+#if PLIM_DEBUG >= 2
+/* VmHWM is at most the planned peak. Nothing follows where it cannot be read, where the process has had as much before, where the arena is the
+ * caller's, or where a sanitizer keeps what was freed. */
+static plim_status check_peak(const plim__run_state *run)
+{
+    const uint64_t planned = run->plan->facts.planned_peak_bytes;
+    uint64_t now, peak;
+    if (!plim__resident_is_known() || run->borrowed || run->peak_before == 0) return PLIM_OK;
+    if (plim__resident_read(&now, &peak, run->plan->os, NULL) != PLIM_OK || peak <= run->peak_before) return PLIM_OK;
+    PLIM_FAIL_IF(peak > planned, run->err, PLIM_E_PLAN, "internal: the process had %llu bytes, planned were %llu", (unsigned long long)peak,
+                 (unsigned long long)planned);
+    return PLIM_OK;
+}
+#endif
 
 /* --------------------------------------------------------------------------------------------------- passes */
 
@@ -187,6 +205,9 @@ plim_status plim__run_open_in(plim_plan *plan, void *arena, plim_error *err)
     run->arena = arena;
     run->borrowed = arena != NULL;
     run->started = plan->os->clock_ns(plan->os->self);
+    uint64_t now;
+    if (plim__resident_read(&now, &run->peak_before, plan->os, NULL) != PLIM_OK) run->peak_before = 0;
+    PLIM_ASSERT(!run->borrowed || (uintptr_t)arena % PLIM__IO_ALIGN == 0);
     for (uint32_t i = 0; i < plan->n_passes; i++) run->total_bytes += plan->pass[i].read_bytes + plan->pass[i].write_bytes;
 #if PLIM_DEBUG >= 2
     plim_status status = plim__plan_check(plan, err);
@@ -203,11 +224,15 @@ plim_status plim__run_go(plim_plan *plan, plim_error *err)
 {
     plim__run_state *run = plan->run;
     plim_status status = PLIM_OK;
+    PLIM_ASSERT(run && run->pass && run->arena_bytes == plan->arena_bytes); /* opened, and not closed since */
     run->err = err;
     for (uint32_t i = 0; i < plan->n_passes && status == PLIM_OK; i++) {
         snprintf(run->what, sizeof run->what, "pass %u of %u", i + 1, plan->n_passes);
         status = plim__pass_run_go(run->pass[i]);
     }
+#if PLIM_DEBUG >= 2
+    if (status == PLIM_OK) status = check_peak(run);
+#endif
     run->err = NULL;
     return status;
 }
@@ -232,6 +257,7 @@ void plim__run_close(plim_plan *plan, plim_run_facts *facts)
 {
     plim__run_state *run = plan->run;
     plim_run_facts f = {0};
+    PLIM_ASSERT(run && run->plan == plan && !run->err); /* no call is under way */
     if (run->io) plim__io_counts(run->io, &f.bytes_read, &f.bytes_written);
     for (uint32_t i = 0; run->pass && i < plan->n_passes; i++) plim__pass_run_free(&run->pass[i]);
     plim__free(&plan->alloc, run->pass);

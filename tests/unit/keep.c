@@ -7,16 +7,17 @@
 #include "models/narrow.h"
 #include "ops/autodiff.h"
 #include "ops/ops.h"
-#include "plan/keep.h"
-#include "plan/search.h"
 #include "programs.h"
 #include "run/run.h"
+#include "schedules.h"
 
 #define LAYERS 10
 #define LIMITS 5
 #define SIDE 160
 #define STATEMENTS 24
 #define PROGRAMS 12
+#define NET_LAYERS 10
+#define NETS 330
 
 static const program_input x_input = {.name = "x", PLIM_F32, {4, {2, 8, 96, 64}}, -1, 1};
 
@@ -26,6 +27,7 @@ static int begin(void **state)
     program_input_write(&x_input);
     program_input_write(&(program_input){.name = "xx", PLIM_F32, {2, {SIDE, SIDE}}, -1, 1});
     program_input_write(&(program_input){.name = "ww", PLIM_F32, {2, {SIDE, SIDE}}, -1, 1});
+    program_input_write(&(program_input){.name = "batch", PLIM_F32, {4, {5, 8, 14, 16}}, -1, 1});
     for (int i = 0; i < LAYERS; i++) {
         char name[8];
         snprintf(name, sizeof name, "w%d", i);
@@ -70,13 +72,6 @@ static plim_status fill(plim_graph *g, const plim__os *os, plim_error *err)
     return plim__graph_output(g, loss, "loss", NULL, err);
 }
 
-/* What a schedule looked like. */
-typedef struct look {
-    uint64_t peak, arena;
-    uint32_t again, spilled, reread;
-    double seconds;
-} look;
-
 /* A program of statements that read what earlier ones made, near and far, and end in one matrix. */
 static void random_program(char *text, size_t size, uint64_t *rng)
 {
@@ -102,38 +97,6 @@ static void build_program(plim_graph *g, const char *text, const plim__os *os)
         if (input(g, in[i].name, &in[i].value, os, &err)) fail_msg("%s", err.message);
     if (plim__expr_build(g, text, in, COUNT_OF(in), res, COUNT_OF(res), &n, &err)) fail_msg("%s: %s", text, err.message);
     assert_int_equal(plim__graph_output(g, res[n - 1].value, "r", NULL, &err), PLIM_OK);
-}
-
-/* A plan, made again from a schedule inside a limit. @return false: it does not fit */
-static bool schedule_plan(plim_plan *plan, uint64_t limit, look *seen)
-{
-    plim_error err = {0};
-    plim__search s;
-    plim__pass uncut;
-    plim__tasks tasks;
-    plim__schedule schedule;
-    bool fits;
-    if (plim__search_new(&s, plan, &err) || plim__search_restart(&s) || plim__search_uncut(&s, &uncut) ||
-        plim__pass_measure(&s.m, plan, &uncut, 0, true, &err) || plim__tasks_new(&tasks, plan, &uncut, &s.m, s.work, &err))
-        fail_msg("%s", err.message);
-    uint32_t order[1024];
-    assert_true(tasks.n <= COUNT_OF(order));
-    for (uint32_t i = 0; i < tasks.n; i++) order[i] = i;
-    if (plim__keep(&schedule, &fits, plan, &tasks, order, limit, &err)) fail_msg("%s", err.message);
-    *seen = (look){.peak = schedule.peak, .seconds = schedule.seconds};
-    for (uint32_t i = 0; i < schedule.n_instances; i++) {
-        const plim__instance *x = &schedule.instance[i];
-        seen->again += x->again;
-        seen->spilled += x->spill && x->item != PLIM__NONE;
-        seen->reread += x->spill && x->item == PLIM__NONE;
-    }
-    if (fits && (plim__search_scheduled(&s, &schedule) || plim__plan_check(plan, &err))) fail_msg("limit %llu: %s", (unsigned long long)limit, err.message);
-    seen->arena = plan->arena_bytes - plan->io_bytes;
-    plim__schedule_free(&schedule, &plan->alloc);
-    plim__tasks_free(&tasks, &plan->alloc);
-    plim__pass_free(&plan->alloc, &uncut);
-    plim__search_free(&s);
-    return fits;
 }
 
 static void take(const plim_plan *plan, float *out, uint64_t *n)
@@ -327,6 +290,100 @@ static void test_random_programs(void **state)
     assert_true(sum.again > 4 * PROGRAMS && sum.spilled > PROGRAMS / 2);
 }
 
+/* A net of random layers over a batch, with skips, and the gradients of its weights. */
+static void random_net(plim_graph *g, const plim__os *os, uint64_t *rng, uint32_t *outputs)
+{
+    static const plim__conv same = {2, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1};
+    static const plim__ew functions[] = {PLIM__EW_TANH, PLIM__EW_ABS, PLIM__EW_SIN};
+    plim_error err = {0};
+    uint32_t h[NET_LAYERS + 1], w[NET_LAYERS], dw[NET_LAYERS], n = 0, loss;
+    if (input(g, "batch", &h[0], os, &err)) fail_msg("%s", err.message);
+    const uint32_t layers = 3 + (uint32_t)(files_random(rng) % (NET_LAYERS - 2));
+    for (uint32_t i = 0; i < layers; i++) {
+        const uint32_t kind = i == 0 ? 0 : (uint32_t)(files_random(rng) % 3), far = h[files_random(rng) % (i + 1)];
+        char name[8];
+        snprintf(name, sizeof name, "w%u", n);
+        if (kind == 0 && (input(g, name, &w[n], os, &err) || plim__op_conv(g, h[i], w[n], &same, &h[i + 1], &err))) fail_msg("%s", err.message);
+        n += kind == 0;
+        if (kind == 1 && elementwise(g, functions[files_random(rng) % COUNT_OF(functions)], h[i], PLIM__NONE, &h[i + 1], &err)) fail_msg("%s", err.message);
+        if (kind == 2 && elementwise(g, files_random(rng) % 2 ? PLIM__EW_ADD : PLIM__EW_MUL, h[i], far, &h[i + 1], &err)) fail_msg("%s", err.message);
+    }
+    uint32_t last = h[layers];
+    if (elementwise(g, PLIM__EW_TANH, last, PLIM__NONE, &last, &err) || elementwise(g, PLIM__EW_MUL, last, last, &last, &err) ||
+        plim__op_reduce(g, PLIM__REDUCE_SUM, last, 0xf, false, PLIM_F32, &loss, &err) || plim__graph_gradients(g, loss, w, n, dw, &err))
+        fail_msg("%s", err.message);
+    for (uint32_t i = 0; i < n; i++) assert_int_equal(plim__graph_output(g, dw[i], "dw", NULL, &err), PLIM_OK);
+    assert_int_equal(plim__graph_output(g, loss, "loss", NULL, &err), PLIM_OK);
+    *outputs = n + 1;
+}
+
+/* The results, one behind the other. @return how many numbers */
+static uint64_t take_all(const plim_plan *plan, uint32_t outputs, float *out)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < outputs; i++) {
+        plim_result one;
+        uint64_t bytes;
+        assert_int_equal(plim_plan_result(&one, plan, i, NULL), PLIM_OK);
+        assert_int_equal(plim_shape_bytes(&bytes, &one.shape, one.dtype, NULL), PLIM_OK);
+        memcpy(out + n, one.data, bytes);
+        n += bytes / sizeof *out;
+    }
+    return n;
+}
+
+/* Every schedule of a cut net gives what the uncut one gives, but for the order of additions. */
+static void check_cut_net(uint64_t seed, look *sum)
+{
+    static float want[NET_LAYERS * 576 + 1], got[NET_LAYERS * 576 + 1];
+    plim_error err = {0};
+    plim_graph *g;
+    plim_plan *plan;
+    faulty_os os;
+    look whole, seen;
+    uint32_t outputs;
+    faulty_init(&os);
+    plim_settings set = plim_settings_default();
+    plim_machine slow = plim_machine_default(); /* convolutions are spilled on it, and simple functions recomputed */
+    slow.kernel[PLIM_KERNEL_CONV] = (plim_rate){slow.kernel[PLIM_KERNEL_CONV].one / 20, slow.kernel[PLIM_KERNEL_CONV].all / 20};
+    set.machine = &slow;
+    set.memory = 256u << 20;
+    set.threads = 1 + (uint32_t)(seed % 3);
+    set.spill_dir = seed % 5 ? files_dir : NULL;
+    assert_int_equal(plim__graph_new(&g, (plim__alloc){0}, &err), PLIM_OK);
+    random_net(g, &os.table, &seed, &outputs);
+    if (plim__plan_new(&plan, g, &set, &os.table, &err)) fail_msg("%s", err.message);
+    assert_true(schedule_plan(plan, UINT64_MAX, &whole));
+    if (plim_plan_run(plan, NULL, &err)) fail_msg("%s", err.message);
+    const uint64_t n = take_all(plan, outputs, want);
+    double largest = 0;
+    for (uint64_t i = 0; i < n; i++) largest = fmax(largest, fabs((double)want[i]));
+    const cut how = {.loops = files_random(&seed) % 2 ? 1 : 1u << files_random(&seed) % 4 | 1u << files_random(&seed) % 4, .tile = 1 + (int64_t)(files_random(&seed) % 3),
+                     .resident = files_random(&seed) % 2 ? 0 : UINT64_MAX, .reversed = files_random(&seed) % 2};
+    if (!schedule_cut(plan, &how, UINT64_MAX, &whole)) whole.peak = 0;
+    for (uint64_t k = 0; k < 5 && whole.peak > 0; k++) {
+        if (!schedule_cut(plan, &how, whole.floor + (whole.peak - whole.floor) * k / 6, &seen)) continue;
+        if (plim_plan_run(plan, NULL, &err)) fail_msg("%s", err.message);
+        take_all(plan, outputs, got);
+        for (uint64_t i = 0; i < n; i++)
+            if (!(fabs((double)got[i] - (double)want[i]) <= 2e-6 * largest)) fail_msg("number %llu is %g, not %g", (unsigned long long)i, (double)got[i], (double)want[i]);
+        sum->again += seen.trips > 1 ? seen.again : 0;
+        sum->spilled += seen.trips > 1 ? seen.spilled : 0;
+        sum->trips += seen.trips > 1 && seen.again > 0 && seen.spilled > 0;
+    }
+    plim_plan_free(&plan);
+    plim__graph_free(&g);
+}
+
+static void test_cut_nets(void **state)
+{
+    (void)state;
+    look sum = {0};
+    for (uint64_t seed = 1; seed <= NETS; seed++) check_cut_net(seed * 991, &sum);
+    print_message("%llu schedules with loops recompute and spill; %u values recomputed, %u spilled\n", (unsigned long long)sum.trips, sum.again, sum.spilled);
+    assert_true(sum.trips >= 200);
+}
+
 /* A thorough plan with the N-th allocation failing, for N from 0 in growing steps until none fails: refused, and nothing is left behind. */
 static void test_failing_allocations(void **state)
 {
@@ -361,6 +418,7 @@ static void test_failing_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_made_again), cmocka_unit_test(test_spilled), cmocka_unit_test(test_narrowed),
-                                       cmocka_unit_test(test_random_programs), cmocka_unit_test(test_failing_allocations)};
+                                       cmocka_unit_test(test_random_programs),
+        cmocka_unit_test(test_cut_nets), cmocka_unit_test(test_failing_allocations)};
     return cmocka_run_group_tests(tests, begin, files_end);
 }

@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "countdown.h"
+#include "packing_cases.h"
 #include "plan/pack.h"
 
 #include <stdio.h>
@@ -285,6 +286,43 @@ static void answers_repeat(void **state)
     assert_memory_equal(a, b, sizeof a);
 }
 
+/* A cut rectangle is its own packing, so the bound can be met: by counted work alone, at once and for good. */
+static void perfect_packings_are_found(void **state)
+{
+    (void)state;
+    const plim__pack_effort effort = {.greedy_steps = 1000000, .search_nodes = 400000};
+    plim_buffer *buf = calloc(PACKING_MAX + 8, sizeof *buf), *again = calloc(PACKING_MAX + 8, sizeof *again);
+    assert_true(buf && again);
+    for (int style = 0; style < PACKING_STYLES; style++) {
+        for (uint32_t seed = 0; seed < 4; seed++) {
+            const uint32_t n = packing_make(buf, (packing_style)style, 40 + 20 * seed, 10 * seed, seed);
+            memcpy(again, buf, n * sizeof *buf);
+            const plim_pack_result res = pack_with(buf, n, &effort);
+            assert_int_equal(res.bound, PACKING_CAPACITY * PACKING_UNIT);
+            if (res.height != res.bound) fail_msg("%s, seed %u: %llu", packing_style_name((packing_style)style), seed, (unsigned long long)res.height);
+            assert_true(res.proven);
+            pack_with(again, n, &effort);
+            assert_memory_equal(buf, again, n * sizeof *buf);
+        }
+    }
+    free(again);
+    free(buf);
+}
+
+/* The effort for a final plan: never above the quick one's, whose work it includes. */
+static void a_final_plan_is_never_higher(void **state)
+{
+    (void)state;
+    plim_buffer buf[PACKING_MAX + 8];
+    for (uint32_t seed = 0; seed < 6; seed++) {
+        const uint32_t n = packing_make(buf, (packing_style)(seed % PACKING_STYLES), 200, 12, seed);
+        const plim__pack_effort quick = plim__pack_effort_quick(), final = plim__pack_effort_final(n);
+        assert_true(final.search_nodes > 0 && final.seconds == 0);
+        const uint64_t before = pack_with(buf, n, &quick).height;
+        assert_true(pack_with(buf, n, &final).height <= before);
+    }
+}
+
 static void the_order_of_input_does_not_matter_to_the_bound(void **state)
 {
     (void)state;
@@ -310,7 +348,7 @@ static void large_cases_are_improved(void **state)
 
 /* ----------------------------------------------------------------------------------------- the exact search */
 
-static plim__exact_answer solve_by(plim_buffer *buf, uint32_t n, int64_t above_bound, plim__order_kind kind)
+static plim__exact_answer solve_by(plim_buffer *buf, uint32_t n, int64_t above_bound, plim__order_kind kind, bool backjump)
 {
     const plim__alloc a = {0};
     plim__pack_view view;
@@ -324,7 +362,7 @@ static plim__exact_answer solve_by(plim_buffer *buf, uint32_t n, int64_t above_b
     plim__order_fill(order, &view, kind);
     plim__order_sort(order, view.n);
     uint64_t nodes = 1000000;
-    const plim__exact_answer answer = plim__exact_solve(x, offset, order, view.bound + above_bound, &nodes, blame);
+    const plim__exact_answer answer = plim__exact_solve(x, offset, order, view.bound + above_bound, backjump, &nodes, blame);
     for (uint32_t i = 0; i < view.n && answer == PLIM__EXACT_FOUND; i++) {
         buf[view.source[i]].offset = (uint64_t)offset[i] * view.unit;
     }
@@ -340,7 +378,7 @@ static plim__exact_answer solve_by(plim_buffer *buf, uint32_t n, int64_t above_b
     return answer;
 }
 
-static plim__exact_answer solve(plim_buffer *buf, uint32_t n, int64_t above_bound) { return solve_by(buf, n, above_bound, PLIM__ORDER_TWA); }
+static plim__exact_answer solve(plim_buffer *buf, uint32_t n, int64_t above_bound) { return solve_by(buf, n, above_bound, PLIM__ORDER_TWA, false); }
 
 static void exact_says_yes_and_no_rightly(void **state)
 {
@@ -389,10 +427,10 @@ static void orders_agree(void **state)
     for (int round = 0; round < 300; round++) {
         plim_buffer buf[40];
         const uint32_t n = random_dense(buf, COUNT_OF(buf), 4 + random_below(8), 14);
-        const plim__exact_answer first = solve_by(buf, n, 0, 0);
+        const plim__exact_answer first = solve_by(buf, n, 0, 0, false);
         answers[first]++;
         for (int kind = 1; kind < PLIM__ORDER_COUNT; kind++) {
-            const plim__exact_answer other = solve_by(buf, n, 0, kind);
+            const plim__exact_answer other = solve_by(buf, n, 0, kind, false);
             assert_true(first == other || first == PLIM__EXACT_LIMIT || other == PLIM__EXACT_LIMIT);
         }
     }
@@ -401,8 +439,29 @@ static void orders_agree(void **state)
         for (int kind = 0; kind < PLIM__ORDER_COUNT; kind++) {
             plim_buffer buf[9];
             memcpy(buf, above_the_bound[i].buf, sizeof buf);
-            assert_int_equal(solve_by(buf, above_the_bound[i].n, 0, kind), PLIM__EXACT_NONE);
+            assert_int_equal(solve_by(buf, above_the_bound[i].n, 0, kind, false), PLIM__EXACT_NONE);
         }
+}
+
+/* A search that jumps finds real packings only, and never claims a proof that the whole search contradicts. */
+static void jumps_agree_with_the_whole_search(void **state)
+{
+    (void)state;
+    uint32_t found = 0;
+    for (int round = 0; round < 300; round++) {
+        plim_buffer buf[40];
+        const uint32_t n = random_dense(buf, COUNT_OF(buf), 4 + random_below(8), 14);
+        const plim__order_kind kind = (plim__order_kind)random_below(PLIM__ORDER_COUNT);
+        const plim__exact_answer whole = solve_by(buf, n, 0, kind, false), jumping = solve_by(buf, n, 0, kind, true);
+        assert_true(jumping == whole || jumping == PLIM__EXACT_LIMIT || whole == PLIM__EXACT_LIMIT);
+        found += jumping == PLIM__EXACT_FOUND;
+    }
+    assert_true(found > 50);
+    for (size_t i = 0; i < COUNT_OF(above_the_bound); i++) {
+        plim_buffer buf[9];
+        memcpy(buf, above_the_bound[i].buf, sizeof buf);
+        assert_int_not_equal(solve_by(buf, above_the_bound[i].n, 0, PLIM__ORDER_TWA, true), PLIM__EXACT_FOUND);
+    }
 }
 
 /* Beyond 31 bits sizes are rounded up: a packing that is found is one, but a failure proves nothing. */
@@ -530,11 +589,14 @@ int main(void)
         cmocka_unit_test(optima_above_the_bound_are_proven),
         cmocka_unit_test(more_effort_is_never_higher),
         cmocka_unit_test(answers_repeat),
+        cmocka_unit_test(perfect_packings_are_found),
+        cmocka_unit_test(a_final_plan_is_never_higher),
         cmocka_unit_test(the_order_of_input_does_not_matter_to_the_bound),
         cmocka_unit_test(large_cases_are_improved),
         cmocka_unit_test(exact_says_yes_and_no_rightly),
         cmocka_unit_test(a_no_survives_renaming),
         cmocka_unit_test(orders_agree),
+        cmocka_unit_test(jumps_agree_with_the_whole_search),
         cmocka_unit_test(rounded_sizes_prove_nothing),
         cmocka_unit_test(a_gap_of_the_very_size_is_used),
         cmocka_unit_test(the_check_finds_what_is_wrong),

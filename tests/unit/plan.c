@@ -186,7 +186,7 @@ static plim_status build(bench *b, fixture *f, const int64_t *tile)
     uint8_t order[PLIM__MAX_LOOPS];
     uint32_t cut = 0, n = 0;
     *b = (bench){0};
-    b->f = (plim__frontier){.active = b->active, .made = b->made, .on_file = b->on_file, .small = 1 << 20, .spill_above = UINT64_MAX};
+    b->f = (plim__frontier){.active = b->active, .made = b->made, .on_file = b->on_file, .small = 1 << 20, .spill_above = UINT64_MAX, .end = UINT32_MAX};
     plim__plan_clear(plan);
     assert_int_equal(plim__frontier_update(plan, &b->f), PLIM_OK);
     assert_int_equal(plim__labels_new(&b->labels, f->g, &plan->nest, &plan->alloc, NULL), PLIM_OK);

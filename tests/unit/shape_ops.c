@@ -179,7 +179,7 @@ static box run_whole(const plim_graph *g, uint32_t v)
     const plim__node *n = &g->node[g->value[v].node];
     plim__axes axes = {0};
     plim__op_row_of(n->op)->axes(g, n, &axes);
-    assert_true(plim__op_row_of(n->op)->work(g, n) > 0);
+    assert_true(plim__op_row_of(n->op)->work(g, n).amount > 0);
     plim__range all[PLIM__MAX_AXES];
     for (uint32_t a = 0; a < axes.n; a++) all[a] = (plim__range){0, axes.axis[a].extent};
     return run_part(g, v, all, DENSE, DENSE);
