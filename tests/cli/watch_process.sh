@@ -63,7 +63,7 @@ rm -f "$TMP/json"
 "$PLIMSOLL" watch --json "$TMP/json" -- "$PYTHON" "$watch_programs/hold.py" >"$TMP/out" 2>"$TMP/err" </dev/null &
 supervisor=$!
 wait_for '[0-9]'
-sleep 1.2 # what is resident is looked at once a second
+sleep 3 # what is resident is looked at once a second; the machine may be busy
 kill -KILL "$(cat "$TMP/out")"
 wait $supervisor
 watch_status=$?
