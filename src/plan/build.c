@@ -33,6 +33,7 @@ typedef struct builder {
     bool *later;        /* [n_nodes] a node of a later pass reads it */
     bool *remade;       /* [n_nodes] a later pass makes it again */
     double *price;      /* [n_nodes] seconds to recompute it in a later pass */
+    bool *refused;      /* [n_nodes] an update that these loops would do more than once: it is left to a later pass */
     bool *reads_old;    /* [n_nodes] making it again in a later pass would read a state that this one overwrites */
     uint32_t *pnode, *pvalue; /* graph id -> pass index */
     plim__pass *p;
@@ -453,9 +454,11 @@ static void find_depths(builder *b, uint8_t (*dim_needs)[PLIM_MAX_RANK])
 }
 
 /* A loop that moves nothing is not worth turning. One inside an accumulator's loops that does not move the accumulator would have it add
- * the same part again at every trip; one that does not move an update would have it done again. */
-static bool loops_are_sound(const builder *b)
+ * the same part again at every trip; one that does not move an update would have it done again.
+ * @param again  set to an update for which the pass is unsound, and which a later pass can do as well; or PLIM__NONE */
+static bool loops_are_sound(const builder *b, uint32_t *again)
 {
+    *again = PLIM__NONE;
     const plim__pass *p = b->p;
     uint32_t moved = 0;
     for (uint32_t i = 0; i < p->n_nodes; i++) {
@@ -465,7 +468,10 @@ static bool loops_are_sound(const builder *b)
         moved |= needs;
         for (uint32_t l = x->acc_depth; l < x->depth && x->accumulates; l++)
             if (!(needs & (1u << l))) return false;
-        if (updates_again(b, x->node, (1u << x->depth) - 1, needs)) return false;
+        if (updates_again(b, x->node, (1u << x->depth) - 1, needs)) {
+            *again = x->node;
+            return false;
+        }
     }
     return moved == (1u << p->n_cut) - 1;
 }
@@ -511,14 +517,36 @@ static plim_status new_builder(builder *b)
     b->later = plim__new(a, n, sizeof *b->later, b->err);
     b->remade = plim__new(a, n, sizeof *b->remade, b->err);
     b->reads_old = plim__new(a, n, sizeof *b->reads_old, b->err);
+    b->refused = plim__new(a, n, sizeof *b->refused, b->err);
     b->price = plim__new(a, n, sizeof *b->price, b->err);
     b->pnode = plim__new(a, n, sizeof *b->pnode, b->err);
     b->pvalue = plim__new(a, b->g->n_values, sizeof *b->pvalue, b->err);
-    if (!b->state || !b->depth || !b->accumulates || !b->within || !b->root || !b->keep || !b->later || !b->remade || !b->reads_old || !b->price || !b->pnode || !b->pvalue)
+    if (!b->state || !b->depth || !b->accumulates || !b->within || !b->root || !b->keep || !b->later || !b->remade || !b->reads_old || !b->refused || !b->price ||
+        !b->pnode || !b->pvalue)
         return PLIM_E_NOMEM;
     memset(b->pnode, 0xff, n * sizeof *b->pnode);
     memset(b->pvalue, 0xff, b->g->n_values * sizeof *b->pvalue);
     return PLIM_OK;
+}
+
+/* Forgets everything but what was refused. */
+static void reset_builder(builder *b)
+{
+    const uint32_t n = b->g->n_nodes;
+    memset(b->state, 0, n * sizeof *b->state);
+    memset(b->depth, 0, n * sizeof *b->depth);
+    memset(b->accumulates, 0, n * sizeof *b->accumulates);
+    memset(b->within, 0, n * sizeof *b->within);
+    memset(b->root, 0, n * sizeof *b->root);
+    memset(b->keep, 0, n * sizeof *b->keep);
+    memset(b->later, 0, n * sizeof *b->later);
+    memset(b->remade, 0, n * sizeof *b->remade);
+    memset(b->reads_old, 0, n * sizeof *b->reads_old);
+    memset(b->price, 0, n * sizeof *b->price);
+    memset(b->pnode, 0xff, n * sizeof *b->pnode);
+    memset(b->pvalue, 0xff, b->g->n_values * sizeof *b->pvalue);
+    plim__pass_free(&b->plan->alloc, b->p);
+    *b->p = (plim__pass){.nest = &b->plan->nest};
 }
 
 static void free_builder(builder *b)
@@ -533,6 +561,7 @@ static void free_builder(builder *b)
     plim__free(a, b->later);
     plim__free(a, b->remade);
     plim__free(a, b->reads_old);
+    plim__free(a, b->refused);
     plim__free(a, b->price);
     plim__free(a, b->pnode);
     plim__free(a, b->pvalue);
@@ -565,35 +594,40 @@ static plim_status find_depths_of(builder *b)
     return status;
 }
 
+/* Steps 1 to 4. PLIM_E_PLAN, without a message, where there is no such pass.
+ * @param again  as of loops_are_sound */
+static plim_status build_nodes(builder *b, uint32_t cut, const uint8_t *order, uint32_t *again)
+{
+    *again = PLIM__NONE;
+    set_loops(b, cut, order);
+    for (uint32_t i = 0; i < b->g->n_nodes; i++) {
+        if (!b->f->active[i]) continue;
+        const bool deferred = i >= b->f->end || is_deferred(b, i);
+        if (!deferred && !b->refused[i]) classify_node(b, i);
+        if (b->state[i] == STATE_OUT && b->f->complete && !deferred) return PLIM_E_PLAN;
+    }
+    choose_roots(b);
+    PLIM_TRY(allocate_for_kept(b));
+    collect(b);
+    if (b->p->n_nodes == 0) return PLIM_E_PLAN;
+    PLIM_TRY(find_depths_of(b));
+    return loops_are_sound(b, again) ? PLIM_OK : PLIM_E_PLAN;
+}
+
 plim_status plim__pass_build(plim__pass *out, const plim_plan *plan, const plim__frontier *f, const plim__labels *labels, uint32_t cut,
                              const uint8_t *order, plim_error *err)
 {
     *out = (plim__pass){.nest = &plan->nest};
     builder b = {.plan = plan, .g = plan->graph, .f = f, .labels = labels, .p = out, .err = err};
+    uint32_t again;
     plim_status status = new_builder(&b);
     if (status != PLIM_OK) goto done;
-    set_loops(&b, cut, order);
-    for (uint32_t i = 0; i < b.g->n_nodes; i++)
-        if (f->active[i]) {
-            const bool deferred = i >= f->end || is_deferred(&b, i);
-            if (!deferred) classify_node(&b, i);
-            if (b.state[i] == STATE_OUT && f->complete && !deferred) {
-                status = PLIM_E_PLAN;
-                goto done;
-            }
-        }
-    choose_roots(&b);
-    PLIM_TRY_DONE(allocate_for_kept(&b));
-    collect(&b);
-    if (out->n_nodes == 0) {
-        status = PLIM_E_PLAN;
-        goto done;
+    while ((status = build_nodes(&b, cut, order, &again)) == PLIM_E_PLAN && again != PLIM__NONE && !f->complete) {
+        PLIM_ASSERT(!b.refused[again]); /* one more each time, so this ends */
+        b.refused[again] = true;
+        reset_builder(&b);
     }
-    PLIM_TRY_DONE(find_depths_of(&b));
-    if (!loops_are_sound(&b)) {
-        status = PLIM_E_PLAN;
-        goto done;
-    }
+    if (status != PLIM_OK) goto done;
     PLIM_TRY_DONE(plim__pass_stages(out, plan, f, b.pnode, err));
 done:
     free_builder(&b);

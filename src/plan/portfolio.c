@@ -14,7 +14,9 @@
 #define MANY_NODES 256   /* programs with more are not searched pass by pass for every arena */
 #define MOST_MEASURED 100000 /* nodes of candidates in one search pass by pass, and in all after which no further one begins: a fifth of a second */
 #define FLOOR_ROUNDS 8
-#define FLOOR_TRIES 3
+#define FLOOR_TRIES 40 /* plans that are made, most of them roughly, to find the smallest */
+#define FLOOR_GAIN 32    /* a smallest plan that may be smaller by less than this part of it is not looked for */
+#define WORTH 1.1       /* times what the kernels take at the least: a search is not worth it where a known plan takes no more */
 #define PARTS 5 /* of what may be held: all but a half of it, but a quarter, and so on */
 #define SMALL_FILES (1u << 20) /* bytes of files that are cheaper to keep in memory than to read in every trip */
 #define CUT_IO 2 /* level of the engine's buffers for passes with loops that keep inside a limit */
@@ -28,6 +30,13 @@ typedef enum kind {
     SMALL,     /* the smallest pass by pass */
 } kind;
 
+/* How well it is known what a recipe needs and takes. Each is a lower bound of the next, or nearly so. */
+typedef enum known {
+    GUESSED, /* by the simulation, or from two tiles of a pass that is then changed */
+    ROUGH,   /* from two tiles of every pass, not packed */
+    MADE,    /* from all tiles, packed */
+} known;
+
 typedef struct recipe {
     kind kind;
     uint64_t limit;  /* KEPT: of what is alive; PASSES: of the arena */
@@ -37,9 +46,11 @@ typedef struct recipe {
     int io;
     plim__candidate pass; /* KEPT, ONE_PASS: the loops */
     uint32_t level;  /* index of what is held */
-    uint64_t least;  /* it needs this or more; once made, this */
-    double seconds;  /* it takes this or more; once made, this */
-    bool good;       /* made, and accepted by the verifier */
+    double bound;    /* PASSES: only passes that take less were looked for */
+    known known;
+    uint64_t least;  /* bytes that it needs; UINT64_MAX: it cannot be made, or the verifier rejects it */
+    double seconds;  /* that it takes */
+    bool verified;   /* accepted by the verifier */
     uint32_t number; /* breaks ties */
 } recipe;
 
@@ -69,6 +80,7 @@ struct plim__portfolio {
     template cut;      /* the one with loops that was opened last */
     uint32_t cut_level; /* at which it was */
     uint64_t floor;    /* the least need of a plan */
+    uint32_t in_plan;  /* number of the recipe that the plan was made with last, not roughly; or PLIM__NONE */
     plim_error rejected; /* why the verifier rejected the first of the plans that it did */
     recipe *recipe; uint32_t n_recipes, cap_recipes;
     uint32_t rings; int io; /* of the passes with loops that are being noted */
@@ -174,8 +186,10 @@ static plim_status search_passes(plim__portfolio *f, const recipe *r, bool *made
 {
     f->s.f.work = r->priced ? f->s.work : NULL;
     f->s.most_measured = f->s.measured + MOST_MEASURED;
+    f->s.bound = r->bound;
     const plim_status status = plim__search_passes(&f->s, r->limit, made);
     f->s.most_measured = UINT64_MAX;
+    f->s.bound = INFINITY;
     f->s.f.work = NULL;
     return status;
 }
@@ -197,11 +211,52 @@ static plim_status make(plim__portfolio *f, const recipe *r, bool *made)
     return PLIM_OK;
 }
 
-static int faster(const void *a, const void *b)
+/* Makes the plan, roughly or not, and notes what it needs and takes. */
+static plim_status look_at(plim__portfolio *f, recipe *r, known to)
 {
-    const recipe *x = a, *y = b;
-    if (x->seconds != y->seconds) return x->seconds < y->seconds ? -1 : 1;
-    return x->number < y->number ? -1 : x->number > y->number;
+    bool made;
+    PLIM_ASSERT(to == ROUGH || to == MADE);
+    f->s.rough = to == ROUGH;
+    f->in_plan = PLIM__NONE;
+    const plim_status status = make(f, r, &made);
+    f->s.rough = false;
+    PLIM_TRY(status);
+    if (to == MADE && made) f->in_plan = r->number;
+    r->known = to;
+    r->least = made ? plim__plan_need(f->plan) : UINT64_MAX;
+    r->seconds = plan_seconds(f->plan);
+    return PLIM_OK;
+}
+
+/* The next better knowledge: programs of a few nodes have no need for rough plans. */
+static plim_status look_closer(plim__portfolio *f, recipe *r)
+{
+    return look_at(f, r, r->known == GUESSED && f->plan->thorough ? ROUGH : MADE);
+}
+
+/* Shows a plan that was made to the verifier. A rejected one fits nowhere. */
+static plim_status verify_recipe(plim__portfolio *f, recipe *r)
+{
+    PLIM_ASSERT(r->known == MADE);
+    if (r->verified) return PLIM_OK;
+    if (f->in_plan != r->number) PLIM_TRY(look_at(f, r, MADE));
+    PLIM_TRY(verify(f, &r->verified));
+    if (!r->verified) r->least = UINT64_MAX;
+    return PLIM_OK;
+}
+
+/* The fastest recipe that needs at most so much. Only those are looked at more closely that may be it: whatever is known of the others, they take longer.
+ * @param to  how well it has to be known. @param best  set to it, or to NULL */
+static plim_status find_fastest(plim__portfolio *f, uint64_t most, known to, recipe **best)
+{
+    for (;;) {
+        *best = NULL;
+        for (recipe *r = f->recipe; r < f->recipe + f->n_recipes; r++)
+            if (r->least <= most && (!*best || r->seconds < (*best)->seconds)) *best = r;
+        if (!*best || ((*best)->known >= to && (to < MADE || (*best)->verified))) return PLIM_OK;
+        if ((*best)->known < to) PLIM_TRY(look_closer(f, *best));
+        else PLIM_TRY(verify_recipe(f, *best));
+    }
 }
 
 /* ------------------------------------------------------------------------------------------------- kept */
@@ -310,113 +365,67 @@ static uint64_t whole_bytes(const plim_graph *g)
     return bytes < 1e18 ? (uint64_t)bytes : (uint64_t)1e18;
 }
 
-/* From an arena for everything down, each a step smaller than what the last plan needed. */
+/* Seconds that the kernels take by themselves: no plan is faster. */
+static double work_seconds(const plim__portfolio *f)
+{
+    double seconds = 0;
+    for (uint32_t i = 0; i < f->plan->graph->n_nodes; i++) seconds += f->s.work[i];
+    return seconds;
+}
+
+/* From what the fastest plan needs down: where what is known is slow, pass by pass inside an arena of that size. */
 static plim_status add_passes(plim__portfolio *f, bool priced)
 {
     if (!searched_by_pass(f)) return PLIM_OK;
-    uint64_t limit = whole_bytes(f->plan->graph);
     const uint64_t before = f->s.measured;
-    for (bool fits = true; fits && limit > 0 && f->s.measured - before < MOST_MEASURED;) {
-        recipe r = {.kind = PASSES, .limit = plim__round_down(limit, PLIM__IO_ALIGN), .priced = priced};
-        PLIM_TRY(search_passes(f, &r, &fits));
-        if (!fits) break;
-        bool good;
-        r.least = plim__plan_need(f->plan);
-        r.seconds = plan_seconds(f->plan);
-        PLIM_TRY(verify(f, &good));
-        if (good) PLIM_TRY(add_recipe(f, r));
-        limit = (uint64_t)((double)(r.least < r.limit ? r.least : r.limit) / PASSES_STEP);
+    uint64_t limit = whole_bytes(f->plan->graph);
+    while (limit > 0 && f->s.measured - before < MOST_MEASURED) {
+        recipe *fastest;
+        PLIM_TRY(find_fastest(f, limit, ROUGH, &fastest));
+        recipe r = {.kind = PASSES, .limit = plim__round_down(limit, PLIM__IO_ALIGN), .priced = priced, .known = ROUGH, .level = level_number(f)};
+        r.bound = fastest ? fastest->seconds : INFINITY;
+        if (fastest && fastest->seconds <= WORTH * work_seconds(f)) { /* the same plan is the fastest until it does not fit any more */
+            limit = fastest->least < limit ? fastest->least - 1 : limit - 1;
+            continue;
+        }
+        bool fits;
+        f->s.rough = true;
+        if (level_number(f) != r.level) go_to(f, r.level);
+        const plim_status status = search_passes(f, &r, &fits);
+        f->s.rough = false;
+        PLIM_TRY(status);
+        if (!fits && !fastest) break;
+        if (fits) {
+            r.least = plim__plan_need(f->plan);
+            r.seconds = plan_seconds(f->plan);
+            PLIM_TRY(add_recipe(f, r));
+        }
+        limit = (uint64_t)((double)(fits && r.least < r.limit ? r.least : r.limit) / PASSES_STEP);
     }
     return PLIM_OK;
 }
 
 /* ---------------------------------------------------------------------------------------------------- the whole */
 
-static plim_status add_smallest(plim__portfolio *f, recipe r)
-{
-    bool made;
-    r.level = level_number(f);
-    PLIM_TRY(make(f, &r, &made));
-    if (made) PLIM_TRY(verify(f, &made));
-    if (!made) return PLIM_OK;
-    r.least = plim__plan_need(f->plan);
-    r.seconds = plan_seconds(f->plan);
-    if (r.least < f->floor) f->floor = r.least;
-    return add_recipe(f, r);
-}
-
-static int smaller(const void *a, const void *b)
-{
-    const recipe *x = a, *y = b;
-    if (x->least != y->least) return x->least < y->least ? -1 : 1;
-    return x->number < y->number ? -1 : x->number > y->number;
-}
-
-/* The smallest arena of all recipes: of those of one pass, of which only an estimate is known, some of the smallest are made. */
+/* The smallest plan. Recipes of which less is known than what they need may turn out to need more, so the next ones are looked at, too: until none can
+ * need less by more than FLOOR_GAIN, and after FLOOR_TRIES only those that were. */
 static plim_status find_floor(plim__portfolio *f)
 {
-    qsort(f->recipe, f->n_recipes, sizeof *f->recipe, smaller);
-    uint32_t tried = 0;
-    for (recipe *r = f->recipe; r < f->recipe + f->n_recipes && r->least < f->floor && tried < FLOOR_TRIES; r++) {
-        bool made = true;
-        const bool estimated = r->kind == ONE_PASS || (r->kind == KEPT && r->pass.cut);
-        if (r->kind == KEPT && !estimated) continue; /* the least of them is known */
-        if (estimated) PLIM_TRY(make(f, r, &made));
-        if (estimated && made) PLIM_TRY(verify(f, &made));
-        tried += estimated;
-        const uint64_t need = estimated ? plim__plan_need(f->plan) : r->least;
-        if (made && need < f->floor) f->floor = need;
-    }
-    return PLIM_OK;
-}
-
-/* Makes the plan, and notes what it needs and takes. One that the verifier rejects fits nowhere; one that is too large or too slow is not shown to it. */
-static plim_status look_at(plim__portfolio *f, recipe *r, double seconds)
-{
-    bool made;
-    PLIM_TRY(make(f, r, &made));
-    if (made) {
-        r->least = plim__plan_need(f->plan);
-        r->seconds = plan_seconds(f->plan);
-        if (r->least > f->most || r->seconds >= seconds) return PLIM_OK;
-        PLIM_TRY(verify(f, &made));
-    }
-    r->good = made;
-    if (!made) r->least = UINT64_MAX;
-    return PLIM_OK;
-}
-
-/* Recipes come by what they take at least: a plan that was looked at tile by tile may take longer, so the next ones are made too, until none can be
- * faster than the best. */
-static plim_status make_best(plim__portfolio *f, bool *fits)
-{
-    const recipe *best = NULL, *last = NULL;
-    qsort(f->recipe, f->n_recipes, sizeof *f->recipe, faster);
-    for (recipe *r = f->recipe; r < f->recipe + f->n_recipes && (!best || r->seconds < best->seconds); r++) {
-        if (r->least > f->most) continue;
-        if (!r->good) {
-            PLIM_TRY(look_at(f, r, best ? best->seconds : INFINITY));
-            last = r;
+    for (uint32_t tried = 0;; tried++) {
+        recipe *best = NULL, *made = NULL;
+        for (recipe *r = f->recipe; r < f->recipe + f->n_recipes; r++) {
+            if (r->least == UINT64_MAX) continue;
+            if ((r->known > GUESSED || tried < FLOOR_TRIES) && (!best || r->least < best->least)) best = r;
+            if (r->known == MADE && (!made || r->least < made->least)) made = r;
         }
-        if (r->good && (!best || r->seconds < best->seconds)) best = r;
+        if (!best) return PLIM_OK;
+        if (made && best->least > made->least - made->least / FLOOR_GAIN) best = made;
+        if (best->known < MADE) PLIM_TRY(look_closer(f, best));
+        else PLIM_TRY(verify_recipe(f, best));
+        if (!best->verified) continue;
+        f->floor = best->least;
+        return PLIM_OK;
     }
-    *fits = best;
-    if (!best || best == last) return PLIM_OK;
-    PLIM_TRY(make(f, best, fits));
-    return plim__plan_check(f->plan, f->err);
-}
-
-/* The fastest plan inside the floor may need less than the smallest: estimates are not exact. Then that is the floor, and so on. */
-static plim_status lower_floor(plim__portfolio *f)
-{
-    bool fits = true;
-    for (uint64_t last = 0; last != f->floor && fits;) {
-        f->most = last = f->floor;
-        PLIM_TRY(make_best(f, &fits));
-        for (const recipe *r = f->recipe; r < f->recipe + f->n_recipes; r++)
-            if (r->good && r->least < f->floor) f->floor = r->least;
-    }
-    return PLIM_OK;
 }
 
 plim_status plim__portfolio_floor(plim__portfolio *f, uint64_t *need)
@@ -425,24 +434,33 @@ plim_status plim__portfolio_floor(plim__portfolio *f, uint64_t *need)
     f->n_recipes = 0;
     for (uint32_t i = 0; i < f->n_levels; i++) {
         go_to(f, i);
-        if (i >= 2) { /* a part: cut plans are made with nothing and with all held */
-            PLIM_TRY(add_kept(f, &f->at->uncut));
-            continue;
-        }
-        if (f->at->uncut.order) PLIM_TRY(add_smallest(f, (recipe){.kind = KEPT, .limit = f->at->uncut.floor}));
-        PLIM_TRY(add_smallest(f, (recipe){.kind = SMALL_ONE}));
-        if (searched_by_pass(f)) PLIM_TRY(add_smallest(f, (recipe){.kind = SMALL}));
+        if (f->plan->thorough) PLIM_TRY(add_kept(f, &f->at->uncut));
+        if (i >= 2) continue; /* a part: cut plans are made with nothing and with all held */
+        PLIM_TRY(add_recipe(f, (recipe){.kind = SMALL_ONE}));
+        if (searched_by_pass(f)) PLIM_TRY(add_recipe(f, (recipe){.kind = SMALL}));
         if (!f->plan->thorough) continue;
-        PLIM_TRY(add_kept(f, &f->at->uncut));
         PLIM_TRY(add_one_pass(f));
         PLIM_TRY(add_cut_kept(f));
-        for (int priced = 0; priced < 2; priced++) PLIM_TRY(add_passes(f, priced));
     }
-    if (f->plan->thorough) PLIM_TRY(find_floor(f));
-    if (f->plan->thorough) PLIM_TRY(lower_floor(f));
+    for (uint32_t i = 0; i < f->n_levels && i < 2 && f->plan->thorough; i++)
+        for (int priced = 0; priced < 2; priced++) {
+            go_to(f, i);
+            PLIM_TRY(add_passes(f, priced));
+        }
+    PLIM_TRY(find_floor(f));
     PLIM_FAIL_IF(f->floor == UINT64_MAX, f->err, PLIM_E_PLAN, "internal: no plan was found, whatever its size%s%s", f->rejected.message[0] ? ": " : "",
                  f->rejected.message);
     *need = f->floor;
+    return PLIM_OK;
+}
+
+/* The fastest recipe whose plan needs at most f->most bytes. */
+static plim_status make_fastest(plim__portfolio *f, bool *fits)
+{
+    recipe *best;
+    PLIM_TRY(find_fastest(f, f->most, MADE, &best));
+    *fits = best;
+    if (best && f->in_plan != best->number) PLIM_TRY(look_at(f, best, MADE));
     return PLIM_OK;
 }
 
@@ -451,17 +469,12 @@ static plim_status plan_quickly(plim__portfolio *f, bool *fits)
 {
     for (uint64_t limit = f->most; limit >= f->floor && !*fits; limit /= 2) {
         bool found = false;
+        f->in_plan = PLIM__NONE;
         PLIM_TRY(plim__search_passes(&f->s, limit, &found));
         if (!found) break;
         if (plim__plan_need(f->plan) <= f->most) PLIM_TRY(verify(f, fits));
     }
-    for (uint32_t i = 0; i < f->n_recipes && !*fits; i++) {
-        if (f->recipe[i].least != f->floor) continue;
-        PLIM_TRY(make(f, &f->recipe[i], fits));
-        *fits = *fits && plim__plan_need(f->plan) <= f->most;
-        if (*fits) PLIM_TRY(verify(f, fits));
-    }
-    return PLIM_OK;
+    return *fits ? PLIM_OK : make_fastest(f, fits);
 }
 
 /* The order with the least peak, or one that runs early whatever frees more than it makes: updates of parameters, behind each other at the end, add
@@ -511,7 +524,7 @@ plim_status plim__portfolio_plan(plim__portfolio *f, uint64_t most, bool *fits, 
     f->most = most;
     f->err = f->s.err = err;
     if (!f->plan->thorough) return plan_quickly(f, fits);
-    return make_best(f, fits);
+    return make_fastest(f, fits);
 }
 
 /* Of programs with states only a half: what is not held of a state has to be written, too, and such programs take long to plan. */

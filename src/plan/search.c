@@ -142,6 +142,7 @@ static plim_status try_tiles(plim__search *s, plim__pass *p, const plim__candida
     const double seconds = took + later;
     now.score = s->smallest ? (double)peak : prefer ? prefer->score(prefer->ctx, p, seconds) : seconds;
     now.found = true;
+    if (!s->smallest && !prefer && s->done + seconds >= s->bound) return PLIM_OK;
     if (peak <= s->limit && (!best->found || now.score < best->score)) *best = now;
     return PLIM_OK;
 }
@@ -212,7 +213,8 @@ static plim_status try_nesting(plim__search *s, const plim__candidate *c, uint64
     if (status == PLIM_E_PLAN) return PLIM_OK; /* no progress with this cut */
     if (status != PLIM_OK) return status;
     const double later = later_seconds(s, &p);
-    if (s->keeps && !s->note && !s->smallest && !s->plan->prefer && best->found && pass_work(s, &p) + later >= best->score) {
+    const double most = fmin(best->found ? best->score : INFINITY, s->bound - s->done);
+    if (s->keeps && !s->note && !s->smallest && !s->plan->prefer && pass_work(s, &p) + later >= most) {
         plim__pass_free(&s->plan->alloc, &p); /* it cannot be faster */
         return PLIM_OK;
     }
@@ -412,7 +414,7 @@ static plim_status append(plim__search *s, plim__pass p)
     plim_plan *plan = s->plan;
     const plim__alloc *a = &plan->alloc;
     plim_status status = plim__grow(a, (void **)&plan->pass, &plan->cap_passes, plan->n_passes + 1, sizeof *plan->pass, s->err);
-    if (status == PLIM_OK) status = plim__pass_measure(&s->m, plan, &p, carried_bytes(s), true, s->err);
+    if (status == PLIM_OK) status = plim__pass_measure(&s->m, plan, &p, carried_bytes(s), !s->rough, s->err);
     if (status == PLIM_OK) {
         plim__advance_reads(&s->m, plan, &p);
         plim__pass_cost(&s->m, plan, &p);
@@ -424,6 +426,7 @@ static plim_status append(plim__search *s, plim__pass p)
     }
     p.time0 = plan->n_steps;
     p.seconds = s->m.seconds;
+    s->done += p.seconds;
     p.compute = s->m.compute;
     p.read_bytes = s->m.read_bytes;
     p.write_bytes = s->m.write_bytes;
@@ -494,20 +497,49 @@ static bool any_active(const plim__search *s)
     return false;
 }
 
-/* Offsets for all slots. A slot's copies lie side by side. */
-static plim_status pack_slots(plim_plan *plan, plim_error *err)
+/* The most bytes of slots that are alive at one step. */
+static plim_status bound_slots(const plim_plan *plan, uint64_t *bound, plim_error *err)
 {
+    uint64_t *change = plim__new(&plan->alloc, (uint64_t)plan->n_steps + 2, sizeof *change, err);
+    if (!change) return PLIM_E_NOMEM;
+    for (uint32_t i = 0; i < plan->n_slots; i++) { /* changes wrap, their sums do not */
+        const plim__slot *x = &plan->slot[i];
+        const uint64_t bytes = plim__round_up(x->bytes * x->copies, PLIM__IO_ALIGN);
+        if (x->first > x->last) continue;
+        PLIM_ASSERT(x->last <= plan->n_steps);
+        change[x->first] += bytes;
+        change[x->last + 1] -= bytes;
+    }
+    uint64_t live = 0;
+    *bound = 0;
+    for (uint32_t t = 0; t <= plan->n_steps; t++) {
+        live += change[t];
+        if (live > *bound) *bound = live;
+    }
+    plim__free(&plan->alloc, change);
+    return PLIM_OK;
+}
+
+/* Offsets for all slots, or, of a rough plan, what they need at the least. A slot's copies lie side by side. */
+static plim_status pack_slots(const plim__search *s, plim_error *err)
+{
+    plim_plan *plan = s->plan;
     const plim_graph *g = plan->graph;
     for (uint32_t i = 0; i < g->n_outputs; i++) {
         const plim__home *home = &plan->home[g->output[i].value];
         if (home->kind == PLIM__HOME_ARENA && !g->output[i].path && plan->n_steps) plan->slot[home->slot].last = plan->n_steps - 1;
     }
     for (uint32_t i = 0; i < plan->n_slots && plim__slot_is_held(plan, i); i++) plan->slot[i].last = plan->n_steps ? plan->n_steps - 1 : 0;
+    if (s->rough) {
+        PLIM_TRY(bound_slots(plan, &plan->arena_bytes, err));
+        plan->arena_bytes += plan->io_bytes;
+        return PLIM_OK;
+    }
     plim_buffer *buf = plim__new(&plan->alloc, plan->n_slots, sizeof *buf, err);
     if (!buf) return PLIM_E_NOMEM;
     for (uint32_t i = 0; i < plan->n_slots; i++) {
-        const plim__slot *s = &plan->slot[i];
-        buf[i] = (plim_buffer){.lower = s->first, .upper = (int64_t)s->last + 1, .size = plim__round_up(s->bytes * s->copies, PLIM__IO_ALIGN)};
+        const plim__slot *x = &plan->slot[i];
+        buf[i] = (plim_buffer){.lower = x->first, .upper = (int64_t)x->last + 1, .size = plim__round_up(x->bytes * x->copies, PLIM__IO_ALIGN)};
     }
     plim_pack_result res = {0};
     const plim__pack_effort effort = plim__pack_effort_quick();
@@ -601,6 +633,7 @@ plim_status plim__search_restart(plim__search *s)
 {
     plim_plan *plan = s->plan;
     plim__plan_clear(plan);
+    s->done = 0;
     memset(s->f.made, 0, plan->graph->n_nodes * sizeof *s->f.made);
     PLIM_TRY(plim__frontier_update(plan, &s->f));
     if (!s->labelled) plim__labels_spread(&s->labels, plan->graph, s->f.active, s->f.on_file, plan->is_state);
@@ -632,7 +665,7 @@ static plim_status find_passes(plim__search *s, bool *fits)
 {
     PLIM_TRY(plim__search_restart(s));
     PLIM_TRY(find_rest(s, fits));
-    return *fits ? pack_slots(s->plan, s->err) : PLIM_OK;
+    return *fits ? pack_slots(s, s->err) : PLIM_OK;
 }
 
 static plim_status new_tables(plim__search *s)
@@ -651,7 +684,7 @@ static plim_status new_tables(plim__search *s)
 
 plim_status plim__search_new(plim__search *s, plim_plan *plan, plim_error *err)
 {
-    *s = (plim__search){.plan = plan, .keeps = plan->thorough, .most_measured = UINT64_MAX, .f.end = UINT32_MAX, .err = err};
+    *s = (plim__search){.plan = plan, .keeps = plan->thorough, .bound = INFINITY, .most_measured = UINT64_MAX, .f.end = UINT32_MAX, .err = err};
     const plim_status status = new_tables(s);
     if (status != PLIM_OK) plim__search_free(s);
     return status;
@@ -759,7 +792,7 @@ plim_status plim__search_one_pass(plim__search *s, const plim__candidate *c)
     PLIM_TRY(plim__search_restart(s));
     s->f.small = s->f.spill_above = UINT64_MAX;
     PLIM_TRY(commit(s, c));
-    return pack_slots(s->plan, s->err);
+    return pack_slots(s, s->err);
 }
 
 /* Everything stays inside the pass: nothing is small enough to be kept for later ones, or large enough to be put away. */
@@ -806,5 +839,5 @@ plim_status plim__search_scheduled(plim__search *s, const plim__pass *template, 
         *fits = false;
         PLIM_TRY(find_deferred(s, arena_max, fits));
     }
-    return *fits ? pack_slots(s->plan, s->err) : PLIM_OK;
+    return *fits ? pack_slots(s, s->err) : PLIM_OK;
 }

@@ -35,6 +35,9 @@ struct plim__search {
     bool complete;  /* only passes that leave nothing to be computed */
     bool keeps;     /* passes that are too large may keep, recompute and spill inside the limit */
     bool labelled;  /* the labels are those of the first pass */
+    bool rough;     /* what is appended is measured by two of its tiles, and not packed: such a plan can be compared, not run */
+    double bound;   /* seconds: pass by pass, only plans that take less are looked for */
+    double done;    /* seconds of the passes that were appended */
     uint64_t least; /* peak seen with the cut that is tried */
     uint64_t measured; /* nodes, in all candidates */
     uint64_t most_measured; /* pass by pass: the search ends, without a plan, where more have been */

@@ -204,6 +204,15 @@ static void take_place(const maker *b, plim__pvalue *v, uint32_t in)
     v->slot = v->foreign ? b->plan->home[in].slot : PLIM__NONE;
 }
 
+/* Does an outer loop move an accumulator? Then each of its trips completes a part. */
+static bool is_complete_in_parts(const plim__pnode *x)
+{
+    PLIM_ASSERT(x->accumulates);
+    for (uint32_t a = 0; a < x->axes.n; a++)
+        if (!plim__axis_reduces(x->axes.axis[a].kind) && x->needs[a] & ((1u << x->acc_depth) - 1)) return true;
+    return false;
+}
+
 static void role_of(maker *b, uint32_t i)
 {
     plim__pass *p = b->p;
@@ -229,12 +238,12 @@ static void role_of(maker *b, uint32_t i)
     const bool later = used_later(b, v->value);
     const bool combined = plim__out_accumulates(x, b->g->value[v->value].out, b->g->value[v->value].shape.rank);
     const bool scanned = x->accumulates && !combined;
-    const bool moved = v->depth > 0 && !x->post;
+    const bool in_parts = combined ? is_complete_in_parts(x) : v->depth > 0 && !x->post; /* each can go to a file by itself */
     v->file = v->again ? PLIM__NONE : b->plan->write_file[v->value];
     if (scanned && used_from(b, i, 0)) v->role = PLIM__ROLE_WHOLE; /* they read it when its loops have ended */
     else if (v->file != PLIM__NONE) v->role = combined ? PLIM__ROLE_ACC : PLIM__ROLE_WRITE;
-    else if (v->spill || (x->root && later && moved && !combined && b->g->value[v->value].bytes > b->f->spill_above)) {
-        v->role = PLIM__ROLE_WRITE;
+    else if (v->spill || (x->root && later && in_parts && b->g->value[v->value].bytes > b->f->spill_above)) {
+        v->role = combined ? PLIM__ROLE_ACC : PLIM__ROLE_WRITE;
         v->spill = true;
     } else if ((b->plan->is_output[v->value] && !v->again) || scanned || (x->root && later)) v->role = PLIM__ROLE_WHOLE;
     else if (combined) v->role = PLIM__ROLE_ACC;
