@@ -11,8 +11,11 @@
 
 #define KEPT_STEP 1.1892 /* between limits for what is kept: four to the octave */
 #define PASSES_STEP 1.4142
+#define ARENAS 3 /* in which passes are searched for a budget */
 #define MANY_NODES 256   /* programs with more are not searched pass by pass for every arena */
-#define MOST_MEASURED 100000 /* nodes of candidates in one search pass by pass, and in all after which no further one begins: a fifth of a second */
+#define LEAST_MEASURED 1e4 /* nodes of candidates, of which a second has about a million, in one search pass by pass */
+#define MOST_MEASURED 3e6  /* and in all of them for one plan */
+#define MEASURED_PER_SECOND 5e4 /* nodes for every second that the fastest plan that is known takes longer than its kernels: a search may take a twentieth of what is at stake */
 #define FLOOR_ROUNDS 8
 #define FLOOR_TRIES 40 /* plans that are made, most of them roughly, to find the smallest */
 #define FLOOR_GAIN 32    /* a smallest plan that may be smaller by less than this part of it is not looked for */
@@ -46,6 +49,7 @@ typedef struct recipe {
     int io;
     plim__candidate pass; /* KEPT, ONE_PASS: the loops */
     uint32_t level;  /* index of what is held */
+    uint64_t effort; /* PASSES: nodes of candidates that may be measured */
     double bound;    /* PASSES: only passes that take less were looked for */
     known known;
     uint64_t least;  /* bytes that it needs; UINT64_MAX: it cannot be made, or the verifier rejects it */
@@ -80,6 +84,7 @@ struct plim__portfolio {
     template cut;      /* the one with loops that was opened last */
     uint32_t cut_level; /* at which it was */
     uint64_t floor;    /* the least need of a plan */
+    double effort;     /* nodes that searches pass by pass may still measure for this plan */
     uint32_t in_plan;  /* number of the recipe that the plan was made with last, not roughly; or PLIM__NONE */
     plim_error rejected; /* why the verifier rejected the first of the plans that it did */
     recipe *recipe; uint32_t n_recipes, cap_recipes;
@@ -91,6 +96,7 @@ struct plim__portfolio {
 /* Goes to a level: what is planned from now on holds what it says. */
 static void go_to(plim__portfolio *f, uint32_t i)
 {
+    f->in_plan = PLIM__NONE;
     f->at = &f->level[i];
     f->at->held = plim__plan_hold(f->plan, f->at->most);
     f->s.labelled = false; /* what is on file is another set */
@@ -184,8 +190,9 @@ static plim_status make_kept(plim__portfolio *f, const recipe *r, bool *made)
 
 static plim_status search_passes(plim__portfolio *f, const recipe *r, bool *made)
 {
+    f->in_plan = PLIM__NONE;
     f->s.f.work = r->priced ? f->s.work : NULL;
-    f->s.most_measured = f->s.measured + MOST_MEASURED;
+    f->s.most_measured = f->s.measured + r->effort;
     f->s.bound = r->bound;
     const plim_status status = plim__search_passes(&f->s, r->limit, made);
     f->s.most_measured = UINT64_MAX;
@@ -373,35 +380,52 @@ static double work_seconds(const plim__portfolio *f)
     return seconds;
 }
 
-/* From what the fastest plan needs down: where what is known is slow, pass by pass inside an arena of that size. */
-static plim_status add_passes(plim__portfolio *f, bool priced)
+/* Was this looked for before? */
+static bool was_searched(const plim__portfolio *f, const recipe *like)
+{
+    for (const recipe *r = f->recipe; r < f->recipe + f->n_recipes; r++)
+        if (r->kind == PASSES && r->limit == like->limit && r->priced == like->priced && r->level == like->level) return true;
+    return false;
+}
+
+/* Pass by pass inside an arena of `limit` bytes, where what is known is slow. */
+static plim_status add_passes(plim__portfolio *f, uint64_t limit, bool priced)
+{
+    recipe *fastest;
+    recipe r = {.kind = PASSES, .limit = limit, .priced = priced, .known = ROUGH, .level = level_number(f), .least = UINT64_MAX};
+    if (was_searched(f, &r)) return PLIM_OK;
+    PLIM_TRY(find_fastest(f, limit, ROUGH, &fastest));
+    if (fastest && fastest->seconds <= WORTH * work_seconds(f)) return PLIM_OK;
+    if (level_number(f) != r.level) go_to(f, r.level);
+    bool fits;
+    r.bound = fastest ? fastest->seconds : INFINITY;
+    r.effort = (uint64_t)fmin(fmax((r.bound - work_seconds(f)) * MEASURED_PER_SECOND, LEAST_MEASURED), f->effort);
+    const uint64_t before = f->s.measured;
+    f->s.rough = true;
+    const plim_status status = search_passes(f, &r, &fits);
+    f->s.rough = false;
+    PLIM_TRY(status);
+    f->effort = fmax(f->effort - (double)(f->s.measured - before), 0);
+    if (fits) {
+        r.least = plim__plan_need(f->plan);
+        r.seconds = plan_seconds(f->plan);
+    }
+    return add_recipe(f, r);
+}
+
+/* Arenas do not depend on the budget: two to the octave, of which the largest three that fit are searched. */
+static plim_status add_passes_inside(plim__portfolio *f, uint64_t most)
 {
     if (!searched_by_pass(f)) return PLIM_OK;
-    const uint64_t before = f->s.measured;
-    uint64_t limit = whole_bytes(f->plan->graph);
-    while (limit > 0 && f->s.measured - before < MOST_MEASURED) {
-        recipe *fastest;
-        PLIM_TRY(find_fastest(f, limit, ROUGH, &fastest));
-        recipe r = {.kind = PASSES, .limit = plim__round_down(limit, PLIM__IO_ALIGN), .priced = priced, .known = ROUGH, .level = level_number(f)};
-        r.bound = fastest ? fastest->seconds : INFINITY;
-        if (fastest && fastest->seconds <= WORTH * work_seconds(f)) { /* the same plan is the fastest until it does not fit any more */
-            limit = fastest->least < limit ? fastest->least - 1 : limit - 1;
-            continue;
-        }
-        bool fits;
-        f->s.rough = true;
-        if (level_number(f) != r.level) go_to(f, r.level);
-        const plim_status status = search_passes(f, &r, &fits);
-        f->s.rough = false;
-        PLIM_TRY(status);
-        if (!fits && !fastest) break;
-        if (fits) {
-            r.least = plim__plan_need(f->plan);
-            r.seconds = plan_seconds(f->plan);
-            PLIM_TRY(add_recipe(f, r));
-        }
-        limit = (uint64_t)((double)(fits && r.least < r.limit ? r.least : r.limit) / PASSES_STEP);
-    }
+    f->effort = MOST_MEASURED;
+    double limit = 1 << 20;
+    while (limit * PASSES_STEP <= (double)most && limit < (double)whole_bytes(f->plan->graph)) limit *= PASSES_STEP;
+    for (int k = 0; k < ARENAS; k++, limit /= PASSES_STEP)
+        for (uint32_t i = 0; i < f->n_levels && i < 2; i++)
+            for (int priced = 1; priced >= 0; priced--) {
+                go_to(f, i);
+                PLIM_TRY(add_passes(f, plim__round_down((uint64_t)limit, PLIM__IO_ALIGN), priced));
+            }
     return PLIM_OK;
 }
 
@@ -442,11 +466,6 @@ plim_status plim__portfolio_floor(plim__portfolio *f, uint64_t *need)
         PLIM_TRY(add_one_pass(f));
         PLIM_TRY(add_cut_kept(f));
     }
-    for (uint32_t i = 0; i < f->n_levels && i < 2 && f->plan->thorough; i++)
-        for (int priced = 0; priced < 2; priced++) {
-            go_to(f, i);
-            PLIM_TRY(add_passes(f, priced));
-        }
     PLIM_TRY(find_floor(f));
     PLIM_FAIL_IF(f->floor == UINT64_MAX, f->err, PLIM_E_PLAN, "internal: no plan was found, whatever its size%s%s", f->rejected.message[0] ? ": " : "",
                  f->rejected.message);
@@ -524,6 +543,7 @@ plim_status plim__portfolio_plan(plim__portfolio *f, uint64_t most, bool *fits, 
     f->most = most;
     f->err = f->s.err = err;
     if (!f->plan->thorough) return plan_quickly(f, fits);
+    PLIM_TRY(add_passes_inside(f, most));
     return make_fastest(f, fits);
 }
 

@@ -17,6 +17,9 @@
 #define BEAM 4 /* sets of loops that are tried with one loop more */
 #define RESIDENT_PART 8 /* of a limit: for files that are read once for all trips of the loops */
 #define MOST_ENDS 6 /* places where a pass may end although more could be done in it */
+#define LARGER_TILES 2 /* above the largest that fits: tried with recomputing and spilling */
+#define LITTLE 1e9 /* seconds that are added to what such a pass takes */
+#define FEW 32 /* a pass that does less than this part of the work that is left is taken only where nothing else fits */
 #define SLOW 1.3 /* times what everything would take at the least: then such places are tried */
 #define FLOOR_GROWTH (128 << 10) /* bytes above its least that a pass of the smallest plan may take for larger tiles */
 #define FLOOR_SMALL (16u << 10) /* values that the smallest plan keeps between passes */
@@ -126,6 +129,29 @@ static plim_status keep_inside(plim__search *s, const plim__pass *p, uint64_t ca
     return status;
 }
 
+/* Seconds that the nodes of a pass take by themselves: no tile makes it faster. */
+static double pass_work(const plim__search *s, const plim__pass *p)
+{
+    double seconds = 0;
+    for (uint32_t i = 0; i < p->n_nodes; i++) seconds += s->work[p->node[i].node];
+    return seconds;
+}
+
+/* Seconds of the nodes that are still to be done, up to before `end`. */
+static double work_before(const plim__search *s, uint32_t end)
+{
+    double seconds = 0;
+    for (uint32_t i = 0; i < s->plan->graph->n_nodes && i < end; i++)
+        if (s->f.active[i]) seconds += s->work[i];
+    return seconds;
+}
+
+/* What later passes take is a lower bound, so a pass that does next to nothing always looks good. */
+static bool does_little(const plim__search *s, const plim__pass *p)
+{
+    return pass_work(s, p) < work_before(s, UINT32_MAX) / FEW;
+}
+
 /* Tries one combination of tiles. */
 static plim_status try_tiles(plim__search *s, plim__pass *p, const plim__candidate *c, uint64_t carried, double later, plim__candidate *best)
 {
@@ -141,17 +167,21 @@ static plim_status try_tiles(plim__search *s, plim__pass *p, const plim__candida
     const plim__preference *prefer = s->plan->prefer;
     const double seconds = took + later;
     now.score = s->smallest ? (double)peak : prefer ? prefer->score(prefer->ctx, p, seconds) : seconds;
+    if (!s->smallest && !prefer && s->keeps && does_little(s, p)) now.score += LITTLE;
     now.found = true;
     if (!s->smallest && !prefer && s->done + seconds >= s->bound) return PLIM_OK;
     if (peak <= s->limit && (!best->found || now.score < best->score)) *best = now;
     return PLIM_OK;
 }
 
+/* Bits by which one size of tile that is tried differs from the next. */
+static int tile_shift(const plim__pass *p) { return p->n_cut == 1 ? 1 : p->n_cut == 2 ? 2 : 3; }
+
 /* Powers of two, four or eight up to the extent, for every cut loop. */
 static plim_status try_all_tiles(plim__search *s, plim__pass *p, uint32_t loop, const plim__candidate *c, uint64_t carried, double later, plim__candidate *best)
 {
     if (loop == p->n_cut) return try_tiles(s, p, c, carried, later, best);
-    const int shift = p->n_cut == 1 ? 1 : p->n_cut == 2 ? 2 : 3;
+    const int shift = tile_shift(p);
     for (int64_t t = 1; t < p->loop[loop].extent; t <<= shift) {
         p->loop[loop].tile = t;
         PLIM_TRY(try_all_tiles(s, p, loop + 1, c, carried, later, best));
@@ -160,27 +190,62 @@ static plim_status try_all_tiles(plim__search *s, plim__pass *p, uint32_t loop, 
     return PLIM_OK;
 }
 
-/* The same from the largest tiles down, where only the best of those that fit is wanted: tiles smaller than the largest that fits and the next are passed
- * over, for smaller tiles take longer. Inside an outer loop whose tile leaves room for the largest tiles of all inner ones, nothing smaller is tried.
- * @param room  set to whether the largest tiles fit, everything kept */
-static plim_status try_large_tiles(plim__search *s, plim__pass *p, uint32_t loop, const plim__candidate *c, uint64_t carried, double later, plim__candidate *best,
-                                   bool *room)
+/* How many sizes there are for a loop: 1 << k * shift is the k-th. */
+static int tile_sizes(const plim__pass *p, uint32_t loop)
 {
-    if (loop == p->n_cut) {
-        PLIM_TRY(try_tiles(s, p, c, carried, later, best));
-        *room = s->m.peak <= s->limit;
-        return PLIM_OK;
+    const int shift = tile_shift(p);
+    int n = 1;
+    while (n * shift < 62 && (int64_t)1 << (n * shift) < p->loop[loop].extent) n++;
+    return n;
+}
+
+/* Does the pass fit with tile number k of `loop`, and the least of those inside it? */
+static plim_status fits_with(plim__search *s, plim__pass *p, uint32_t loop, int k, uint64_t carried, bool *fits)
+{
+    p->loop[loop].tile = (int64_t)1 << (k * tile_shift(p));
+    for (uint32_t l = loop + 1; l < p->n_cut; l++) p->loop[l].tile = 1;
+    PLIM_TRY(plim__pass_measure(&s->m, s->plan, p, carried, false, s->err));
+    s->measured += p->n_nodes;
+    if (s->m.peak < s->least) s->least = s->m.peak;
+    *fits = s->m.peak <= s->limit;
+    return PLIM_OK;
+}
+
+/* The largest tile of `loop` with which the pass fits, the least ones inside it: by bisection, for a larger tile takes more. -1: none. */
+static plim_status largest_tile(plim__search *s, plim__pass *p, uint32_t loop, uint64_t carried, int *k)
+{
+    int yes = -1, no = tile_sizes(p, loop);
+    bool fits;
+    PLIM_TRY(fits_with(s, p, loop, 0, carried, &fits));
+    *k = -1;
+    if (!fits) return PLIM_OK;
+    for (yes = 0; yes + 1 < no;) {
+        const int mid = yes + (no - yes) / 2;
+        PLIM_TRY(fits_with(s, p, loop, mid, carried, &fits));
+        if (fits) yes = mid;
+        else no = mid;
     }
-    const int shift = p->n_cut == 1 ? 1 : p->n_cut == 2 ? 2 : 3;
-    int64_t t = 1;
-    while (t <= (INT64_MAX >> (shift + 1)) && t << shift < p->loop[loop].extent) t <<= shift;
-    bool first = true;
-    for (int after = 0; t > 0 && after < 2; t >>= shift, first = false) {
-        bool fits = false;
-        p->loop[loop].tile = t;
-        PLIM_TRY(try_large_tiles(s, p, loop + 1, c, carried, later, best, &fits));
-        if (first) *room = fits;
-        after += fits;
+    *k = yes;
+    return PLIM_OK;
+}
+
+/* Tries tiles from a little above the largest that fits, where recomputing and spilling may make room, to the second below: smaller ones take longer.
+ * Loops inside take what room there is. */
+static plim_status try_large_tiles(plim__search *s, plim__pass *p, uint32_t loop, const plim__candidate *c, uint64_t carried, double later, plim__candidate *best)
+{
+    if (loop == p->n_cut) return try_tiles(s, p, c, carried, later, best);
+    int k;
+    PLIM_TRY(largest_tile(s, p, loop, carried, &k));
+    const int sizes = tile_sizes(p, loop), above = s->keeps ? LARGER_TILES : 0;
+    const int from = k < 0 ? 0 : k + above < sizes ? k + above : sizes - 1, to = k > 0 ? k - 1 : 0;
+    for (int i = from; i >= to && i >= 0; i--) {
+        p->loop[loop].tile = (int64_t)1 << (i * tile_shift(p));
+        if (i > k) { /* what does not fit with the least tiles inside */
+            for (uint32_t l = loop + 1; l < p->n_cut; l++) p->loop[l].tile = 1;
+            PLIM_TRY(try_tiles(s, p, c, carried, later, best));
+        } else {
+            PLIM_TRY(try_large_tiles(s, p, loop + 1, c, carried, later, best));
+        }
     }
     return PLIM_OK;
 }
@@ -190,14 +255,6 @@ static plim_status try_least_tiles(plim__search *s, plim__pass *p, const plim__c
 {
     for (uint32_t l = 0; l < p->n_cut; l++) p->loop[l].tile = 1;
     return try_tiles(s, p, c, carried, later, best);
-}
-
-/* Seconds that the nodes of a pass take by themselves: no tile makes it faster. */
-static double pass_work(const plim__search *s, const plim__pass *p)
-{
-    double seconds = 0;
-    for (uint32_t i = 0; i < p->n_nodes; i++) seconds += s->work[p->node[i].node];
-    return seconds;
 }
 
 /* Tries a cut and a nesting with all of its tiles, or, where the least peak is looked for, with the least.
@@ -219,10 +276,9 @@ static plim_status try_nesting(plim__search *s, const plim__candidate *c, uint64
         return PLIM_OK;
     }
     s->least = *least;
-    bool room;
     const bool best_only = s->keeps && !s->note && !s->plan->prefer;
     const plim_status tried = s->smallest ? try_least_tiles(s, &p, c, carried, later, best)
-                              : best_only ? try_large_tiles(s, &p, 0, c, carried, later, best, &room)
+                              : best_only ? try_large_tiles(s, &p, 0, c, carried, later, best)
                                           : try_all_tiles(s, &p, 0, c, carried, later, best);
     *least = s->least;
     plim__pass_free(&s->plan->alloc, &p);
@@ -320,15 +376,6 @@ static plim_status choose_cut(plim__search *s, uint32_t end, plim__candidate *be
         if (size > 0 && now.n > 0) last = now;
     }
     return s->smallest && best->found ? grow_tiles(s, carried, best) : PLIM_OK;
-}
-
-/* Seconds of the nodes that are still to be done, up to before `end`. */
-static double work_before(const plim__search *s, uint32_t end)
-{
-    double seconds = 0;
-    for (uint32_t i = 0; i < s->plan->graph->n_nodes && i < end; i++)
-        if (s->f.active[i]) seconds += s->work[i];
-    return seconds;
 }
 
 /* Bytes that would have to be kept from nodes before each node for it or later ones, but for what has a home. */
