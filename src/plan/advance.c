@@ -5,16 +5,17 @@
 #define EARLIER 3    /* times as long before it is needed as reading takes: others are under way, too */
 
 /* What is read may have been written by this pass, and the same value may have been read before. */
-uint32_t plim__read_ready(const plim__pass *p, uint32_t step)
+uint32_t plim__read_ready(const plim__pass *p, uint32_t step, uint32_t from)
 {
     const plim__pvalue *read = &p->value[p->step[step].index];
-    for (uint32_t t = step; t-- > 0;) {
+    PLIM_ASSERT(from <= step && p->step[step].kind == PLIM__STEP_READ);
+    for (uint32_t t = step; t-- > from;) {
         const plim__step *s = &p->step[t];
         if (plim__step_group(p, t) != plim__step_group(p, step)) return t + 1;
         if (s->kind == PLIM__STEP_READ && s->index == p->step[step].index) return t + 1;
         if (s->kind == PLIM__STEP_WAIT && p->value[s->index].file == read->file && p->value[s->index].value == read->value) return t + 1;
     }
-    return 0;
+    return from;
 }
 
 /* In the tile that was measured last. */
@@ -30,9 +31,9 @@ void plim__advance_reads(plim__measure *m, const plim_plan *plan, const plim__pa
         plim__slot *s = &m->slot[p->value[p->step[t].index].slot];
         if (s->first != t) continue;
         const uint64_t bytes = s->bytes * s->copies;
-        const uint32_t ready = plim__read_ready(p, t);
+        const uint32_t ready = plim__read_ready(p, t, t > FURTHEST ? t - FURTHEST : 0);
         double left = EARLIER * plim__file_seconds(plan, bytes, false);
-        for (; s->first > ready && t - s->first < FURTHEST && left > 0 && m->live[s->first - 1] + bytes <= m->peak; s->first--) {
+        for (; s->first > ready && left > 0 && m->live[s->first - 1] + bytes <= m->peak; s->first--) {
             m->live[s->first - 1] += bytes;
             left -= step_seconds(m, plan, p, &p->step[s->first - 1]);
         }

@@ -8,7 +8,9 @@ plim_status plim__labels_new(plim__labels *l, const plim_graph *g, const plim__n
     *l = (plim__labels){.nest = nest};
     l->axis = plim__new(a, g->n_nodes, sizeof *l->axis, err);
     l->dim = plim__new(a, g->n_values, sizeof *l->dim, err);
-    if (l->axis && l->dim) return PLIM_OK;
+    l->changed = plim__new(a, g->n_values, sizeof *l->changed, err);
+    l->looked = plim__new(a, g->n_nodes, sizeof *l->looked, err);
+    if (l->axis && l->dim && l->changed && l->looked) return PLIM_OK;
     plim__labels_free(l, a);
     return PLIM_E_NOMEM;
 }
@@ -17,6 +19,8 @@ void plim__labels_free(plim__labels *l, const plim__alloc *a)
 {
     plim__free(a, l->axis);
     plim__free(a, l->dim);
+    plim__free(a, l->changed);
+    plim__free(a, l->looked);
     *l = (plim__labels){0};
 }
 
@@ -56,11 +60,25 @@ static bool label_axis(int8_t *axis, const plim__axes *axes, uint32_t a, int lab
     return true;
 }
 
-static bool label_dim(int8_t *dim, const plim_shape *s, uint32_t d, int label)
+static bool label_dim(plim__labels *l, const plim_graph *g, uint32_t v, uint32_t d, int label)
 {
+    const plim_shape *s = &g->value[v].shape;
+    int8_t *dim = l->dim[v];
     if (dim[d] >= 0 || label < 0 || s->dim[d] <= 1 || has_label(dim, s->rank, label)) return false;
     dim[d] = (int8_t)label;
+    l->changed[v] = ++l->clock;
     return true;
+}
+
+/* Has a value of the node got a label since the node was looked at? */
+static bool is_stale(const plim__labels *l, const plim_graph *g, uint32_t i)
+{
+    const plim__node *n = &g->node[i];
+    for (uint32_t k = 0; k < n->n_in; k++)
+        if (l->changed[n->in[k]] > l->looked[i]) return true;
+    for (uint32_t j = 0; j < n->n_out; j++)
+        if (l->changed[n->out[j]] > l->looked[i]) return true;
+    return false;
 }
 
 static bool spread_node(plim__labels *l, const plim_graph *g, uint32_t i)
@@ -68,14 +86,16 @@ static bool spread_node(plim__labels *l, const plim_graph *g, uint32_t i)
     const plim__node *n = &g->node[i];
     const plim__axes *axes = &l->nest->axes[i];
     bool changed = false;
+    if (!is_stale(l, g, i)) return false;
+    l->looked[i] = l->clock;
     for (int to_axis = 1; to_axis >= 0; to_axis--) { /* first from the dimensions to the axes, then back */
         for (uint32_t k = 0; k < n->n_in; k++) {
             const plim_shape *s = &g->value[n->in[k]].shape;
             const plim__index *index = plim__nest_reads(l->nest, i, k);
             for (uint32_t d = 0; d < s->rank; d++) {
                 if (index[d].axis < 0) continue;
-                int8_t *axis = l->axis[i], *dim = l->dim[n->in[k]];
-                changed |= to_axis ? label_axis(axis, axes, (uint32_t)index[d].axis, dim[d]) : label_dim(dim, s, d, axis[index[d].axis]);
+                int8_t *axis = l->axis[i];
+                changed |= to_axis ? label_axis(axis, axes, (uint32_t)index[d].axis, l->dim[n->in[k]][d]) : label_dim(l, g, n->in[k], d, axis[index[d].axis]);
             }
         }
         for (uint32_t j = 0; j < n->n_out; j++) {
@@ -83,8 +103,8 @@ static bool spread_node(plim__labels *l, const plim_graph *g, uint32_t i)
             for (uint32_t d = 0; d < s->rank; d++) {
                 const int a = axes->out[j][d];
                 if (a < 0) continue;
-                int8_t *axis = l->axis[i], *dim = l->dim[n->out[j]];
-                changed |= to_axis ? label_axis(axis, axes, (uint32_t)a, dim[d]) : label_dim(dim, s, d, axis[a]);
+                int8_t *axis = l->axis[i];
+                changed |= to_axis ? label_axis(axis, axes, (uint32_t)a, l->dim[n->out[j]][d]) : label_dim(l, g, n->out[j], d, axis[a]);
             }
         }
     }
@@ -114,6 +134,7 @@ static bool label_rest(plim__labels *l, const plim_graph *g, const bool *active)
         for (uint32_t a = 0; a < axes->n; a++) {
             if (!label_axis(l->axis[i], axes, a, (int)l->n)) continue;
             l->extent[l->n++] = axes->axis[a].extent;
+            l->changed[g->node[i].out[0]] = ++l->clock; /* so that it is looked at */
             return true;
         }
     }
@@ -146,7 +167,10 @@ static void spread_from(plim__labels *l, const plim_graph *g, const bool *active
 {
     memset(l->axis, -1, g->n_nodes * sizeof *l->axis);
     memset(l->dim, -1, g->n_values * sizeof *l->dim);
+    memset(l->changed, 0, g->n_values * sizeof *l->changed);
+    memset(l->looked, 0, g->n_nodes * sizeof *l->looked);
     l->n = 0;
+    l->changed[driver] = l->clock = 1;
     const plim_shape *s = &g->value[driver].shape;
     for (uint32_t d = 0; d < s->rank; d++) {
         if (s->dim[d] <= 1) continue;

@@ -13,6 +13,9 @@ typedef struct plim__labels {
     int8_t (*axis)[PLIM__MAX_AXES]; /* [n_nodes] label of each axis of each node, -1: none */
     int8_t (*dim)[PLIM_MAX_RANK];   /* [n_values] */
     const plim__nests *nest;
+    uint32_t clock;    /* of the spreading: */
+    uint32_t *changed; /* [n_values] when a label of it was set last */
+    uint32_t *looked;  /* [n_nodes] when its labels were spread last */
 } plim__labels;
 
 /** @param nest  of the graph; must outlive the labels */

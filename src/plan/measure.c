@@ -812,7 +812,7 @@ static void sweep(plim__measure *m, const plim__pass *p, uint64_t carried)
     }
 }
 
-plim_status plim__pass_measure(plim__measure *m, const plim_plan *plan, plim__pass *p, uint64_t carried, bool exact, plim_error *err)
+static plim_status measure_memory(plim__measure *m, const plim_plan *plan, plim__pass *p, uint64_t carried, bool exact, plim_error *err)
 {
     PLIM_TRY(reserve(m, &plan->alloc, p, err));
     plim__range loop[PLIM__MAX_LOOPS];
@@ -827,6 +827,19 @@ plim_status plim__pass_measure(plim__measure *m, const plim_plan *plan, plim__pa
     PLIM_TRY(add_stage_slots(m, plan, p, err));
     set_lifetimes(m, plan, p);
     sweep(m, p, carried);
+    return PLIM_OK;
+}
+
+plim_status plim__pass_measure_peak(plim__measure *m, const plim_plan *plan, plim__pass *p, uint64_t carried, plim_error *err)
+{
+    return measure_memory(m, plan, p, carried, false, err);
+}
+
+plim_status plim__pass_measure(plim__measure *m, const plim_plan *plan, plim__pass *p, uint64_t carried, bool exact, plim_error *err)
+{
+    PLIM_TRY(measure_memory(m, plan, p, carried, exact, err));
+    plim__range loop[PLIM__MAX_LOOPS];
+    whole_loops(p, loop);
     for (uint32_t l = 0; l < p->n_cut; l++) loop[l] = trip(&p->loop[l], (plim__loop_trips(&p->loop[l]) - 1) / 2);
     plim__pass_regions(plan->graph, p, loop, &m->tile);
     plim__pass_cost(m, plan, p);

@@ -37,6 +37,8 @@ typedef struct plim__measure {
  *  @param carried  bytes of values that lie in the arena before and after this pass
  *  @param exact    over all tiles, not over a few: for the plan that is kept */
 plim_status plim__pass_measure(plim__measure *m, const plim_plan *plan, plim__pass *p, uint64_t carried, bool exact, plim_error *err);
+/** The same without the estimates of time, over a few tiles. */
+plim_status plim__pass_measure_peak(plim__measure *m, const plim_plan *plan, plim__pass *p, uint64_t carried, plim_error *err);
 void plim__measure_free(plim__measure *m, const plim__alloc *a);
 
 /** The description of the file that a READ or written value has; for one that will be spilled, `made` is filled and returned. */

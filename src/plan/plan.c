@@ -330,13 +330,14 @@ static plim_status index_graph(plim_plan *plan, plim_error *err)
     plan->use0 = plim__new(a, (uint64_t)g->n_values + 2, sizeof *plan->use0, err);
     plan->use = plim__new(a, n_uses, sizeof *plan->use, err);
     plan->held = plim__new(a, g->n_values, sizeof *plan->held, err);
+    plan->held_size = plim__new(a, g->n_sources, sizeof *plan->held_size, err);
     plan->state_file = plim__new(a, g->n_states, sizeof *plan->state_file, err);
     plan->write_file = plim__new(a, g->n_values, sizeof *plan->write_file, err);
     plan->is_output = plim__new(a, g->n_values, sizeof *plan->is_output, err);
     plan->is_state = plim__new(a, g->n_values, sizeof *plan->is_state, err);
     plan->replaces = plim__new(a, g->n_values, sizeof *plan->replaces, err);
     plan->state_of = plim__new(a, g->n_values, sizeof *plan->state_of, err);
-    if (!plan->home || !plan->use0 || !plan->use || !plan->held || !plan->state_file || !plan->write_file || !plan->is_output || !plan->is_state ||
+    if (!plan->home || !plan->use0 || !plan->use || !plan->held || !plan->held_size || !plan->state_file || !plan->write_file || !plan->is_output || !plan->is_state ||
         !plan->replaces || !plan->state_of)
         return PLIM_E_NOMEM;
     PLIM_TRY(plim__grow(a, (void **)&plan->slot, &plan->cap_slots, g->n_sources, sizeof *plan->slot, err)); /* for what is held */
@@ -435,6 +436,7 @@ void plim__plan_drop(plim_plan *plan)
     plim__free(&a, plan->use0);
     plim__free(&a, plan->use);
     plim__free(&a, plan->held);
+    plim__free(&a, plan->held_size);
     plim__free(&a, plan->state_file);
     plim__free(&a, plan->write_file);
     plim__free(&a, plan->is_output);

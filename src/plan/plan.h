@@ -208,6 +208,12 @@ typedef struct plim__preference {
     void *ctx;
 } plim__preference;
 
+/** An input that may be held, and its bytes. */
+typedef struct plim__held_size {
+    uint64_t bytes;
+    uint32_t value;
+} plim__held_size;
+
 struct plim_plan {
     plim__alloc alloc;
     const plim_graph *graph;
@@ -226,6 +232,7 @@ struct plim_plan {
     uint32_t *use0, *use;  /* nodes that read value v: use[use0[v]] up to before use[use0[v + 1]], in order */
     bool *held;            /* per value: an input that lies in the arena from run to run, in a slot that lives all the time */
     uint64_t held_bytes;   /* of their slots */
+    plim__held_size *held_size; /* scratch of plim__plan_hold, one per input */
     uint64_t own_bytes;    /* of the file of our own */
     uint32_t *state_file;  /* per state of the graph: its file */
     uint32_t *write_file;  /* per value: the file that it is written to, or PLIM__NONE */

@@ -11,15 +11,16 @@
 
 #define KEPT_STEP 1.1892 /* between limits for what is kept: four to the octave */
 #define PASSES_STEP 1.4142
-#define ARENAS 3 /* in which passes are searched for a budget */
 #define MANY_NODES 256   /* programs with more are not searched pass by pass for every arena */
-#define LEAST_MEASURED 1e4 /* nodes of candidates, of which a second has about a million, in one search pass by pass */
-#define MOST_MEASURED 3e6  /* and in all of them for one plan */
-#define MEASURED_PER_SECOND 5e4 /* nodes for every second that the fastest plan that is known takes longer than its kernels: a search may take a twentieth of what is at stake */
+#define LEAST_MEASURED 32 /* times the nodes of the program: a search pass by pass that may measure less is not begun */
+#define MOST_MEASURED 3e6  /* nodes of candidates, of which a second has about a million, in all searches pass by pass for one plan */
+#define MEASURED_PER_SECOND 2e5 /* nodes for every second that the fastest plan that is known takes longer than the fastest: a fifth of what is at stake */
 #define FLOOR_ROUNDS 8
 #define FLOOR_TRIES 40 /* plans that are made, most of them roughly, to find the smallest */
 #define FLOOR_GAIN 32    /* a smallest plan that may be smaller by less than this part of it is not looked for */
-#define WORTH 1.1       /* times what the kernels take at the least: a search is not worth it where a known plan takes no more */
+#define SLOWEST 32.0     /* times what the fastest takes: a plan that takes longer is of no use */
+#define SLOWEST_SECONDS 1.0 /* unless it takes less than this */
+#define WORTH 1.1       /* times what the fastest takes in one pass: no search pass by pass where a known plan takes no more */
 #define PARTS 5 /* of what may be held: all but a half of it, but a quarter, and so on */
 #define SMALL_FILES (1u << 20) /* bytes of files that are cheaper to keep in memory than to read in every trip */
 #define CUT_IO 2 /* level of the engine's buffers for passes with loops that keep inside a limit */
@@ -43,14 +44,13 @@ typedef enum known {
 typedef struct recipe {
     kind kind;
     uint64_t limit;  /* KEPT: of what is alive; PASSES: of the arena */
-    bool priced;     /* PASSES: what later passes need is spilled or recomputed by price */
     uint64_t resident; /* KEPT: bytes of files that are read once for all trips */
-    uint32_t rings;  /* ONE_PASS */
+    uint32_t rings;  /* ONE_PASS, PASSES */
     int io;
     plim__candidate pass; /* KEPT, ONE_PASS: the loops */
     uint32_t level;  /* index of what is held */
-    uint64_t effort; /* PASSES: nodes of candidates that may be measured */
-    double bound;    /* PASSES: only passes that take less were looked for */
+    uint32_t choice0, n_choices; /* PASSES: in plim__portfolio.choice, the passes that were found */
+    uint64_t slots;  /* PASSES: bytes of slots inside which they were */
     known known;
     uint64_t least;  /* bytes that it needs; UINT64_MAX: it cannot be made, or the verifier rejects it */
     double seconds;  /* that it takes */
@@ -83,11 +83,15 @@ struct plim__portfolio {
     level *at;         /* the one that recipes are made at now */
     template cut;      /* the one with loops that was opened last */
     uint32_t cut_level; /* at which it was */
+    uint64_t cut_measured; /* nodes that had been measured when it was */
     uint64_t floor;    /* the least need of a plan */
+    double fastest;    /* seconds of the fastest recipe in one pass */
+    double slowest;    /* seconds: what takes longer is no plan, however little it needs */
     double effort;     /* nodes that searches pass by pass may still measure for this plan */
     uint32_t in_plan;  /* number of the recipe that the plan was made with last, not roughly; or PLIM__NONE */
     plim_error rejected; /* why the verifier rejected the first of the plans that it did */
     recipe *recipe; uint32_t n_recipes, cap_recipes;
+    plim__candidate *choice; uint32_t n_choices, cap_choices;
     uint32_t rings; int io; /* of the passes with loops that are being noted */
     uint64_t most;     /* need of the plan that is looked for */
     plim_error *err;
@@ -151,21 +155,35 @@ static bool same_loops(const plim__candidate *a, const plim__candidate *b)
     return a->cut == b->cut && a->defer == b->defer && memcmp(a->order, b->order, sizeof a->order) == 0 && memcmp(a->tile, b->tile, sizeof a->tile) == 0;
 }
 
+/* Builds and measures the pass of the open template. */
+static plim_status measure_cut(plim__portfolio *f, const plim__candidate *c)
+{
+    f->plan->read_copies = f->plan->write_copies = 1;
+    plim__plan_io(f->plan, CUT_IO);
+    PLIM_TRY(plim__search_restart(&f->s));
+    PLIM_TRY(plim__search_template(&f->s, c, &f->cut.pass));
+    f->cut.c = *c;
+    f->cut_level = level_number(f);
+    PLIM_TRY(plim__pass_measure(&f->s.m, f->plan, &f->cut.pass, 0, false, f->err));
+    f->cut_measured = f->s.measured += f->cut.pass.n_nodes;
+    return PLIM_OK;
+}
+
 /* The template with the loops of `c` at this level: the one that is open, or in its place. */
 static plim_status open_cut(plim__portfolio *f, const plim__candidate *c, uint64_t resident)
 {
     template *t = &f->cut;
-    if (t->order && f->cut_level == level_number(f) && t->resident == resident && same_loops(&t->c, c)) return PLIM_OK;
-    close_template(f, t);
-    f->plan->read_copies = f->plan->write_copies = 1;
-    plim__plan_io(f->plan, CUT_IO);
-    PLIM_TRY(plim__search_restart(&f->s));
-    PLIM_TRY(plim__search_template(&f->s, c, &t->pass));
-    t->c = *c;
+    const bool same_pass = t->order && f->cut_level == level_number(f) && same_loops(&t->c, c);
+    if (same_pass && t->resident == resident) return PLIM_OK;
+    if (same_pass && f->cut_measured == f->s.measured) { /* nothing else has been measured since */
+        plim__tasks_free(&t->tasks, &f->plan->alloc);
+        plim__free(&f->plan->alloc, t->order);
+        t->order = NULL;
+    } else {
+        close_template(f, t);
+        PLIM_TRY(measure_cut(f, c));
+    }
     t->resident = resident;
-    f->cut_level = level_number(f);
-    PLIM_TRY(plim__pass_measure(&f->s.m, f->plan, &t->pass, 0, false, f->err));
-    f->s.measured += t->pass.n_nodes;
     PLIM_TRY(plim__tasks_new(&t->tasks, f->plan, &t->pass, &f->s.m, resident, f->err));
     t->order = plim__new(&f->plan->alloc, t->tasks.n, sizeof *t->order, f->err);
     if (!t->order) return PLIM_E_NOMEM;
@@ -188,15 +206,12 @@ static plim_status make_kept(plim__portfolio *f, const recipe *r, bool *made)
     return status;
 }
 
-static plim_status search_passes(plim__portfolio *f, const recipe *r, bool *made)
+static plim_status make_passes(plim__portfolio *f, const recipe *r)
 {
-    f->in_plan = PLIM__NONE;
-    f->s.f.work = r->priced ? f->s.work : NULL;
-    f->s.most_measured = f->s.measured + r->effort;
-    f->s.bound = r->bound;
-    const plim_status status = plim__search_passes(&f->s, r->limit, made);
-    f->s.most_measured = UINT64_MAX;
-    f->s.bound = INFINITY;
+    f->plan->read_copies = f->plan->write_copies = r->rings;
+    plim__plan_io(f->plan, r->io);
+    f->s.f.work = f->s.work;
+    const plim_status status = plim__search_again(&f->s, &f->choice[r->choice0], r->n_choices, r->slots);
     f->s.f.work = NULL;
     return status;
 }
@@ -211,7 +226,7 @@ static plim_status make(plim__portfolio *f, const recipe *r, bool *made)
         f->plan->read_copies = f->plan->write_copies = r->rings;
         plim__plan_io(f->plan, r->io);
         return plim__search_one_pass(&f->s, &r->pass);
-    case PASSES: return search_passes(f, r, made);
+    case PASSES: return make_passes(f, r);
     case SMALL_ONE:
     case SMALL: return plim__search_small(&f->s, r->kind == SMALL_ONE, made);
     }
@@ -259,7 +274,7 @@ static plim_status find_fastest(plim__portfolio *f, uint64_t most, known to, rec
     for (;;) {
         *best = NULL;
         for (recipe *r = f->recipe; r < f->recipe + f->n_recipes; r++)
-            if (r->least <= most && (!*best || r->seconds < (*best)->seconds)) *best = r;
+            if (r->least <= most && r->seconds <= f->slowest && (!*best || r->seconds < (*best)->seconds)) *best = r;
         if (!*best || ((*best)->known >= to && (to < MADE || (*best)->verified))) return PLIM_OK;
         if ((*best)->known < to) PLIM_TRY(look_closer(f, *best));
         else PLIM_TRY(verify_recipe(f, *best));
@@ -345,23 +360,94 @@ static plim_status add_one_pass(plim__portfolio *f)
     return status;
 }
 
-/* What is kept inside limits in the loops of every candidate that was noted at this level, with all shared files read once, half of them, and none. */
-static plim_status add_cut_kept(plim__portfolio *f)
+/* Seconds of the fastest recipe, by what is known. */
+static double fastest_seconds(const plim__portfolio *f)
 {
-    const uint32_t n = f->n_recipes;
-    for (uint32_t i = 0; i < n; i++) {
-        const recipe r = f->recipe[i];
-        if (r.kind != ONE_PASS || r.level != level_number(f) || r.rings != 1) continue;
-        for (int part = 0; part < 6; part++) {
-            plim__candidate c = r.pass;
-            c.defer = part >= 3;
-            if (c.defer && (f->plan->graph->n_states == 0 || f->at->most > 0)) break;
-            PLIM_TRY(open_cut(f, &c, part % 3 == 0 ? UINT64_MAX : part % 3 == 1 ? SMALL_FILES : 0));
-            PLIM_TRY(find_kept_floor(f, &f->cut));
-            PLIM_TRY(add_kept(f, &f->cut));
-        }
+    double seconds = INFINITY;
+    for (const recipe *r = f->recipe; r < f->recipe + f->n_recipes; r++)
+        if (r->kind == KEPT || r->kind == ONE_PASS) seconds = fmin(seconds, r->seconds);
+    return seconds;
+}
+
+static double slowest_of(const plim__portfolio *f) { return fmax(SLOWEST * fastest_seconds(f), SLOWEST_SECONDS); }
+
+/* Loops in which something may be kept inside limits. */
+typedef struct body {
+    plim__candidate c;
+    uint64_t resident;
+    uint64_t largest; /* bytes: no limit below works */
+    double seconds;   /* that it takes at the least */
+} body;
+
+typedef struct bodies {
+    body *item;
+    uint32_t n, cap;
+} bodies;
+
+/* Is there another one that needs no more and takes no longer? */
+static bool is_dominated(const bodies *b, uint32_t i)
+{
+    const body *x = &b->item[i];
+    for (uint32_t j = 0; j < b->n; j++) {
+        const body *y = &b->item[j];
+        if (j == i || y->largest > x->largest || y->seconds > x->seconds) continue;
+        if (y->largest < x->largest || y->seconds < x->seconds || j < i) return true;
+    }
+    return false;
+}
+
+static plim_status add_body(plim__portfolio *f, bodies *b, const plim__candidate *c, uint64_t resident)
+{
+    body x = {.c = *c, .resident = resident};
+    bool fits;
+    uint64_t peak;
+    PLIM_TRY(open_cut(f, c, resident));
+    x.largest = plim__tasks_largest(&f->cut.tasks);
+    PLIM_TRY(try_keep(f, &f->cut, UINT64_MAX, &fits, &peak, &x.seconds));
+    PLIM_ASSERT(fits && peak >= x.largest);
+    PLIM_TRY(plim__grow(&f->plan->alloc, (void **)&b->item, &b->cap, b->n + 1, sizeof *b->item, f->err));
+    b->item[b->n++] = x;
+    return PLIM_OK;
+}
+
+/* The loops of every candidate that was noted at this level, with all shared files read once, the small ones, and none. */
+static plim_status list_bodies(plim__portfolio *f, bodies *b)
+{
+    static const uint64_t resident[] = {UINT64_MAX, SMALL_FILES, 0};
+    const bool may_defer = f->plan->graph->n_states > 0 && f->at->most == 0;
+    for (uint32_t i = 0; i < f->n_recipes; i++) {
+        const recipe *r = &f->recipe[i];
+        if (r->kind != ONE_PASS || r->level != level_number(f) || r->rings != 1) continue;
+        for (int defer = 0; defer <= may_defer; defer++)
+            for (uint32_t k = 0; k < sizeof resident / sizeof *resident; k++) {
+                plim__candidate c = r->pass;
+                c.defer = defer;
+                PLIM_TRY(add_body(f, b, &c, resident[k]));
+            }
     }
     return PLIM_OK;
+}
+
+static plim_status keep_in_bodies(plim__portfolio *f, const bodies *b)
+{
+    const double slowest = slowest_of(f);
+    for (uint32_t i = 0; i < b->n; i++) {
+        if (b->item[i].seconds > slowest || is_dominated(b, i)) continue;
+        PLIM_TRY(open_cut(f, &b->item[i].c, b->item[i].resident));
+        PLIM_TRY(find_kept_floor(f, &f->cut));
+        PLIM_TRY(add_kept(f, &f->cut));
+    }
+    return PLIM_OK;
+}
+
+/* What is kept inside limits in loops. */
+static plim_status add_cut_kept(plim__portfolio *f)
+{
+    bodies b = {0};
+    plim_status status = list_bodies(f, &b);
+    if (status == PLIM_OK) status = keep_in_bodies(f, &b);
+    plim__free(&f->plan->alloc, b.item);
+    return status;
 }
 
 /* No plan needs more. */
@@ -372,60 +458,129 @@ static uint64_t whole_bytes(const plim_graph *g)
     return bytes < 1e18 ? (uint64_t)bytes : (uint64_t)1e18;
 }
 
-/* Seconds that the kernels take by themselves: no plan is faster. */
-static double work_seconds(const plim__portfolio *f)
-{
-    double seconds = 0;
-    for (uint32_t i = 0; i < f->plan->graph->n_nodes; i++) seconds += f->s.work[i];
-    return seconds;
-}
-
-/* Was this looked for before? */
-static bool was_searched(const plim__portfolio *f, const recipe *like)
+/* The search pass by pass at this level inside an arena, if there was one. */
+static const recipe *was_searched(const plim__portfolio *f, uint64_t limit)
 {
     for (const recipe *r = f->recipe; r < f->recipe + f->n_recipes; r++)
-        if (r->kind == PASSES && r->limit == like->limit && r->priced == like->priced && r->level == like->level) return true;
-    return false;
+        if (r->kind == PASSES && r->limit == limit && r->level == level_number(f)) return r;
+    return NULL;
+}
+
+/* Searches pass by pass inside r->limit, for something that takes less than `bound` seconds. Measures at most so many nodes. */
+static plim_status search_passes(plim__portfolio *f, recipe *r, double bound, uint64_t effort)
+{
+    bool fits;
+    plim__search *s = &f->s;
+    f->in_plan = PLIM__NONE;
+    s->f.work = s->work;
+    s->most_measured = s->measured + effort;
+    s->bound = bound;
+    s->rough = true;
+    const plim_status status = plim__search_passes(s, r->limit, &fits);
+    s->rough = false;
+    s->most_measured = UINT64_MAX;
+    s->bound = INFINITY;
+    s->f.work = NULL;
+    PLIM_TRY(status);
+    if (!fits) return PLIM_OK;
+    PLIM_TRY(plim__grow(&f->plan->alloc, (void **)&f->choice, &f->cap_choices, f->n_choices + s->n_chosen, sizeof *f->choice, f->err));
+    memcpy(&f->choice[f->n_choices], s->chosen, s->n_chosen * sizeof *s->chosen);
+    r->choice0 = f->n_choices;
+    f->n_choices += r->n_choices = s->n_chosen;
+    r->rings = f->plan->read_copies;
+    r->io = s->io;
+    r->slots = s->limit;
+    r->least = plim__plan_need(f->plan);
+    r->seconds = plan_seconds(f->plan);
+    return PLIM_OK;
 }
 
 /* Pass by pass inside an arena of `limit` bytes, where what is known is slow. */
-static plim_status add_passes(plim__portfolio *f, uint64_t limit, bool priced)
+static plim_status add_passes(plim__portfolio *f, uint64_t limit)
 {
     recipe *fastest;
-    recipe r = {.kind = PASSES, .limit = limit, .priced = priced, .known = ROUGH, .level = level_number(f), .least = UINT64_MAX};
-    if (was_searched(f, &r)) return PLIM_OK;
+    const uint32_t at = level_number(f);
+    if (was_searched(f, limit) || f->effort <= 0) return PLIM_OK;
     PLIM_TRY(find_fastest(f, limit, ROUGH, &fastest));
-    if (fastest && fastest->seconds <= WORTH * work_seconds(f)) return PLIM_OK;
-    if (level_number(f) != r.level) go_to(f, r.level);
-    bool fits;
-    r.bound = fastest ? fastest->seconds : INFINITY;
-    r.effort = (uint64_t)fmin(fmax((r.bound - work_seconds(f)) * MEASURED_PER_SECOND, LEAST_MEASURED), f->effort);
+    if (level_number(f) != at) go_to(f, at);
+    if (fastest && fastest->seconds <= WORTH * f->fastest) return PLIM_OK;
+    recipe r = {.kind = PASSES, .limit = limit, .known = ROUGH, .level = at, .least = UINT64_MAX};
+    const double bound = fastest ? fastest->seconds : f->slowest, effort = fmin((bound - f->fastest) * MEASURED_PER_SECOND, f->effort);
+    if (fastest && effort < LEAST_MEASURED * f->plan->graph->n_nodes) return PLIM_OK; /* too little is at stake */
     const uint64_t before = f->s.measured;
-    f->s.rough = true;
-    const plim_status status = search_passes(f, &r, &fits);
-    f->s.rough = false;
-    PLIM_TRY(status);
-    f->effort = fmax(f->effort - (double)(f->s.measured - before), 0);
-    if (fits) {
-        r.least = plim__plan_need(f->plan);
-        r.seconds = plan_seconds(f->plan);
-    }
+    PLIM_TRY(search_passes(f, &r, bound, (uint64_t)effort));
+    f->effort -= (double)(f->s.measured - before);
     return add_recipe(f, r);
 }
 
-/* Arenas do not depend on the budget: two to the octave, of which the largest three that fit are searched. */
+/* Arenas do not depend on the budget: number k, of which there are two to the octave. */
+static uint64_t arena_of(int k) { return plim__round_down((uint64_t)((1 << 20) * pow(PASSES_STEP, k)), PLIM__IO_ALIGN); }
+
+static int arena_below(uint64_t bytes)
+{
+    int k = 0;
+    while (k < 80 && arena_of(k + 1) <= bytes) k++;
+    return k;
+}
+
+/* With nothing held, and with all that may be. @param found  set to whether there is a plan for that arena */
+static plim_status search_arena(plim__portfolio *f, int k, bool *found)
+{
+    *found = false;
+    for (uint32_t i = 0; i < f->n_levels && i < 2; i++) {
+        go_to(f, i);
+        PLIM_TRY(add_passes(f, arena_of(k)));
+        const recipe *r = was_searched(f, arena_of(k));
+        *found |= r && r->least <= arena_of(k);
+    }
+    return PLIM_OK;
+}
+
+/* What two tiles of each pass promise, all of them may not keep. @param made  set to whether there is a plan for that arena */
+static plim_status make_arena(plim__portfolio *f, int k, bool *made)
+{
+    bool found;
+    PLIM_TRY(search_arena(f, k, &found));
+    *made = false;
+    for (recipe *r = f->recipe; r < f->recipe + f->n_recipes; r++) {
+        if (r->kind != PASSES || r->limit != arena_of(k) || r->least == UINT64_MAX) continue;
+        if (r->known < MADE) PLIM_TRY(look_at(f, r, MADE));
+        *made |= r->least != UINT64_MAX && r->seconds <= f->slowest;
+    }
+    return PLIM_OK;
+}
+
+/* The smallest arena in which passes are found: between the one that the smallest plan would need, however slow, and what is known. */
+static plim_status find_least_arena(plim__portfolio *f)
+{
+    uint64_t least = UINT64_MAX, enough_bytes = UINT64_MAX;
+    for (recipe *r = f->recipe; r < f->recipe + f->n_recipes; r++)
+        if (r->kind == SMALL || r->kind == SMALL_ONE) PLIM_TRY(look_at(f, r, ROUGH));
+    for (const recipe *r = f->recipe; r < f->recipe + f->n_recipes; r++) {
+        if (r->least < least) least = r->least;
+        if (r->seconds <= f->slowest && r->least < enough_bytes) enough_bytes = r->least;
+    }
+    if (enough_bytes == UINT64_MAX || enough_bytes - least < plim__plan_budget(f->plan, 0) / FLOOR_GAIN) return PLIM_OK; /* next to nothing to gain */
+    const int enough = arena_below(enough_bytes) + 1;
+    int no = arena_below(least) - 1, yes = enough;
+    while (no + 1 < yes) {
+        const int k = no + (yes - no) / 2;
+        bool found;
+        PLIM_TRY(search_arena(f, k, &found));
+        if (found) yes = k;
+        else no = k;
+    }
+    bool made = false;
+    for (int k = yes; k < enough && !made; k++) PLIM_TRY(make_arena(f, k, &made));
+    return PLIM_OK;
+}
+
+/* All arenas from the smallest on that fit: so what is found in one budget is found in every larger one. */
 static plim_status add_passes_inside(plim__portfolio *f, uint64_t most)
 {
     if (!searched_by_pass(f)) return PLIM_OK;
-    f->effort = MOST_MEASURED;
-    double limit = 1 << 20;
-    while (limit * PASSES_STEP <= (double)most && limit < (double)whole_bytes(f->plan->graph)) limit *= PASSES_STEP;
-    for (int k = 0; k < ARENAS; k++, limit /= PASSES_STEP)
-        for (uint32_t i = 0; i < f->n_levels && i < 2; i++)
-            for (int priced = 1; priced >= 0; priced--) {
-                go_to(f, i);
-                PLIM_TRY(add_passes(f, plim__round_down((uint64_t)limit, PLIM__IO_ALIGN), priced));
-            }
+    bool found;
+    for (int k = arena_below(f->floor); arena_of(k) <= most && arena_of(k) < whole_bytes(f->plan->graph); k++) PLIM_TRY(search_arena(f, k, &found));
     return PLIM_OK;
 }
 
@@ -438,7 +593,7 @@ static plim_status find_floor(plim__portfolio *f)
     for (uint32_t tried = 0;; tried++) {
         recipe *best = NULL, *made = NULL;
         for (recipe *r = f->recipe; r < f->recipe + f->n_recipes; r++) {
-            if (r->least == UINT64_MAX) continue;
+            if (r->least == UINT64_MAX || r->seconds > f->slowest) continue;
             if ((r->known > GUESSED || tried < FLOOR_TRIES) && (!best || r->least < best->least)) best = r;
             if (r->known == MADE && (!made || r->least < made->least)) made = r;
         }
@@ -466,6 +621,10 @@ plim_status plim__portfolio_floor(plim__portfolio *f, uint64_t *need)
         PLIM_TRY(add_one_pass(f));
         PLIM_TRY(add_cut_kept(f));
     }
+    f->fastest = fastest_seconds(f);
+    f->slowest = f->plan->thorough ? slowest_of(f) : INFINITY;
+    f->effort = MOST_MEASURED;
+    if (f->plan->thorough && searched_by_pass(f)) PLIM_TRY(find_least_arena(f));
     PLIM_TRY(find_floor(f));
     PLIM_FAIL_IF(f->floor == UINT64_MAX, f->err, PLIM_E_PLAN, "internal: no plan was found, whatever its size%s%s", f->rejected.message[0] ? ": " : "",
                  f->rejected.message);
@@ -590,6 +749,7 @@ void plim__portfolio_free(plim__portfolio **portfolio)
     close_template(f, &f->cut);
     plim__search_free(&f->s);
     plim__free(a, f->recipe);
+    plim__free(a, f->choice);
     plim__free(a, f);
     *portfolio = NULL;
 }

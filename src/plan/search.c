@@ -11,6 +11,7 @@
 #include "plan/pack.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MAX_PASSES 4096
@@ -57,6 +58,8 @@ static double later_seconds(plim__search *s, const plim__pass *p)
     double compute = 0;
     for (uint32_t i = 0; i < g->n_nodes; i++)
         if (s->f.active[i] && !s->here[i]) compute += s->work[i];
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if (p->node[i].remade) compute += s->work[p->node[i].node];
     return read > compute ? read : compute;
 }
 
@@ -84,19 +87,20 @@ static bool is_reduced(const plim__search *s, uint32_t label)
 static void make_order(const plim__search *s, uint32_t cut, nesting how, uint8_t *order)
 {
     double key[PLIM__MAX_LOOPS];
+    int rank[PLIM__MAX_LOOPS]; /* higher ones are outside of lower ones, whatever their keys */
     for (uint32_t l = 0; l < s->labels.n; l++) {
+        const bool is_cut = cut & 1u << l;
         key[l] = s->labels.weight[l] + 1.0 / (2 + l);
+        if (is_cut && how == NEST_FILE_INSIDE) key[l] = -key[l];
+        rank[l] = !is_cut ? 0 : how == NEST_SUMS_INSIDE && !is_reduced(s, l) ? 2 : 1;
         order[l] = (uint8_t)l;
-        if (!(cut & 1u << l)) continue;
-        if (how == NEST_FILE_INSIDE) key[l] = -key[l];
-        key[l] += 1e30;
-        if (how == NEST_SUMS_INSIDE && !is_reduced(s, l)) key[l] += 1e30;
     }
-    for (uint32_t i = 1; i < s->labels.n; i++) /* insertion sort, falling keys */
-        for (uint32_t j = i; j > 0 && key[order[j]] > key[order[j - 1]]; j--) {
-            const uint8_t swap = order[j];
-            order[j] = order[j - 1];
-            order[j - 1] = swap;
+    for (uint32_t i = 1; i < s->labels.n; i++) /* insertion sort, falling */
+        for (uint32_t j = i; j > 0; j--) {
+            const uint8_t x = order[j - 1], y = order[j];
+            if (rank[y] < rank[x] || (rank[y] == rank[x] && key[y] <= key[x])) break;
+            order[j - 1] = y;
+            order[j] = x;
         }
 }
 
@@ -144,6 +148,23 @@ static double work_before(const plim__search *s, uint32_t end)
     for (uint32_t i = 0; i < s->plan->graph->n_nodes && i < end; i++)
         if (s->f.active[i]) seconds += s->work[i];
     return seconds;
+}
+
+/* Seconds that everything that is still to be done takes at the least: its kernels, or its files, each read or written once. */
+static double least_seconds(const plim__search *s)
+{
+    const plim_plan *plan = s->plan;
+    const plim_graph *g = plan->graph;
+    double disk = 0;
+    for (uint32_t v = 0; v < g->n_values; v++) {
+        if (g->value[v].kind == PLIM__VALUE_NODE && plan->write_file[v] != PLIM__NONE && s->f.active[g->value[v].node])
+            disk += plim__file_seconds(plan, g->value[v].bytes, true);
+        if (plan->home[v].kind != PLIM__HOME_FILE) continue;
+        bool read = false;
+        for (uint32_t u = plan->use0[v]; u < plan->use0[v + 1] && !read; u++) read = s->f.active[plan->use[u]];
+        if (read) disk += plim__file_seconds(plan, g->value[v].bytes, false);
+    }
+    return fmax(disk, work_before(s, UINT32_MAX));
 }
 
 /* What later passes take is a lower bound, so a pass that does next to nothing always looks good. */
@@ -204,8 +225,8 @@ static plim_status fits_with(plim__search *s, plim__pass *p, uint32_t loop, int 
 {
     p->loop[loop].tile = (int64_t)1 << (k * tile_shift(p));
     for (uint32_t l = loop + 1; l < p->n_cut; l++) p->loop[l].tile = 1;
-    PLIM_TRY(plim__pass_measure(&s->m, s->plan, p, carried, false, s->err));
-    s->measured += p->n_nodes;
+    PLIM_TRY(plim__pass_measure_peak(&s->m, s->plan, p, carried, s->err));
+    s->measured += p->n_nodes / 2;
     if (s->m.peak < s->least) s->least = s->m.peak;
     *fits = s->m.peak <= s->limit;
     return PLIM_OK;
@@ -357,21 +378,22 @@ static plim_status grow_tiles(plim__search *s, uint64_t carried, plim__candidate
     return status;
 }
 
-/* The best cut for a pass of nodes before `end`. */
+/* The best cut for a pass of nodes before `end`: of more loops only where fewer do not fit, or are slow. */
 static plim_status choose_cut(plim__search *s, uint32_t end, plim__candidate *best)
 {
     const uint64_t carried = carried_bytes(s);
     const uint32_t n = s->labels.n, all = (1u << n) - 1;
+    const double least = least_seconds(s);
     beam last = {.n = 1}; /* the empty set */
     const int fewest = s->complete && s->plan->thorough ? 1 : 0; /* everything uncut has recipes of its own */
     for (int size = fewest; size <= 3; size++) {
-        if (size >= 2 && best->found && !s->plan->prefer && !s->smallest) break; /* more loops only where fewer do not fit */
+        if (size >= 2 && best->found && !s->plan->prefer && !s->smallest && !(s->keeps && best->score > SLOW * least)) break;
         beam now = {0};
         for (uint32_t cut = 0; cut <= all; cut++) {
             if (__builtin_popcount(cut) != size || !(s->plan->prefer || beam_reaches(&last, cut))) continue;
-            uint64_t least = UINT64_MAX;
-            PLIM_TRY(try_cut(s, cut, end, NEST_BY_FILE, size > 1 ? NESTINGS : NEST_SUMS_INSIDE, carried, best, &least));
-            beam_add(&now, cut, least);
+            uint64_t peak = UINT64_MAX;
+            PLIM_TRY(try_cut(s, cut, end, NEST_BY_FILE, size > 1 ? NESTINGS : NEST_SUMS_INSIDE, carried, best, &peak));
+            beam_add(&now, cut, peak);
         }
         if (size > 0 && now.n > 0) last = now;
     }
@@ -442,7 +464,7 @@ static plim_status choose_pass(plim__search *s, plim__candidate *best)
     if (carried_bytes(s) >= s->limit || s->measured > s->most_measured) return PLIM_OK;
     PLIM_TRY(choose_cut(s, UINT32_MAX, best));
     const double all = work_before(s, UINT32_MAX);
-    if (!s->keeps || s->complete || (best->found && best->score <= SLOW * all)) return PLIM_OK;
+    if (!s->keeps || s->complete || (best->found && best->score <= SLOW * least_seconds(s))) return PLIM_OK;
     PLIM_TRY(find_ends(s, end, &n));
     for (uint32_t i = 0; i < n && s->measured <= s->most_measured; i++) {
         plim__candidate c = {0};
@@ -621,37 +643,35 @@ static uint64_t may_hold(const plim_graph *g, uint32_t v)
     return may ? plim__round_up(g->value[v].bytes, PLIM__IO_ALIGN) : 0;
 }
 
-/* The least size of an input such that those up to it have, together, so many bytes. */
-static uint64_t size_to_release(const plim_graph *g, uint64_t bytes)
+static int smaller_input(const void *a, const void *b)
 {
-    uint64_t least = UINT64_MAX;
-    for (uint32_t i = 0; i < g->n_values; i++) {
-        const uint64_t size = may_hold(g, i);
-        uint64_t sum = 0;
-        for (uint32_t v = 0; v < g->n_values && size > 0 && size < least; v++) sum += may_hold(g, v) <= size ? may_hold(g, v) : 0;
-        if (size > 0 && sum >= bytes) least = size < least ? size : least;
-    }
-    return least;
+    const plim__held_size *x = a, *y = b;
+    if (x->bytes != y->bytes) return x->bytes < y->bytes ? -1 : 1;
+    return x->value < y->value ? -1 : x->value > y->value;
 }
 
-/* What is not held is read whole before it is used: so the sizes of what is let go are as small as they can be, and it is few. */
+/* What is not held is read whole before it is used: so the sizes of what is let go are as small as they can be, and it is few: the largest ones of the
+ * smallest that have, together, enough bytes. */
 uint64_t plim__plan_hold(plim_plan *plan, uint64_t most)
 {
     const plim_graph *g = plan->graph;
-    uint64_t must = 0, may = 0;
+    uint64_t must = 0, may = 0, sum = 0;
+    uint32_t n = 0, end = 0;
     for (uint32_t v = 0; v < g->n_values; v++) {
         const bool input = g->value[v].kind == PLIM__VALUE_FILE && g->value[v].bytes > 0;
         plan->held[v] = input && g->source[g->value[v].source].stay >= PLIM__STAY_MAY;
-        may += may_hold(g, v);
-        if (plan->held[v] && !may_hold(g, v)) must += plim__round_up(g->value[v].bytes, PLIM__IO_ALIGN);
+        const uint64_t bytes = may_hold(g, v);
+        may += bytes;
+        if (bytes > 0) plan->held_size[n++] = (plim__held_size){bytes, v};
+        else if (plan->held[v]) must += plim__round_up(g->value[v].bytes, PLIM__IO_ALIGN);
     }
-    const uint64_t size = may > most ? size_to_release(g, may - most) : 0;
-    while (may > most) {
-        uint32_t largest = PLIM__NONE;
-        for (uint32_t v = 0; v < g->n_values; v++)
-            if (plan->held[v] && may_hold(g, v) > (largest == PLIM__NONE ? 0 : may_hold(g, largest)) && may_hold(g, v) <= size) largest = v;
-        plan->held[largest] = false;
-        may -= may_hold(g, largest);
+    if (may <= most) return must + may;
+    qsort(plan->held_size, n, sizeof *plan->held_size, smaller_input);
+    while (sum < may - most) sum += plan->held_size[end++].bytes;
+    for (uint32_t i = end; may > most; i--) {
+        PLIM_ASSERT(i > 0);
+        plan->held[plan->held_size[i - 1].value] = false;
+        may -= plan->held_size[i - 1].bytes;
     }
     return must + may;
 }
@@ -681,11 +701,17 @@ plim_status plim__search_restart(plim__search *s)
     plim_plan *plan = s->plan;
     plim__plan_clear(plan);
     s->done = 0;
+    s->n_chosen = 0;
     memset(s->f.made, 0, plan->graph->n_nodes * sizeof *s->f.made);
-    PLIM_TRY(plim__frontier_update(plan, &s->f));
-    if (!s->labelled) plim__labels_spread(&s->labels, plan->graph, s->f.active, s->f.on_file, plan->is_state);
+    return plim__frontier_update(plan, &s->f);
+}
+
+/* The labels of the first pass, after a restart. */
+static void label_first(plim__search *s)
+{
+    PLIM_ASSERT(s->plan->n_passes == 0);
+    if (!s->labelled) label_before(s, UINT32_MAX);
     s->labelled = true;
-    return PLIM_OK;
 }
 
 /* Passes for what is still to be done. `*fits` is false where none was found that does some of it. */
@@ -695,14 +721,15 @@ static plim_status find_rest(plim__search *s, bool *fits)
     *fits = false;
     while (any_active(s)) {
         PLIM_FAIL_IF(plan->n_passes == MAX_PASSES, s->err, PLIM_E_PLAN, "the program needs more than %d passes", MAX_PASSES);
-        if (plan->n_passes > 0) {
-            plim__labels_spread(&s->labels, plan->graph, s->f.active, s->f.on_file, plan->is_state);
-            s->labelled = false;
-        }
+        if (plan->n_passes > 0) label_before(s, UINT32_MAX);
+        else label_first(s);
         plim__candidate best = {0};
         PLIM_TRY(choose_pass(s, &best));
         if (!best.found) return PLIM_OK;
+        PLIM_TRY(plim__grow(&plan->alloc, (void **)&s->chosen, &s->cap_chosen, s->n_chosen + 1, sizeof *s->chosen, s->err));
+        s->chosen[s->n_chosen++] = best;
         PLIM_TRY(commit(s, &best));
+        if (s->done >= s->bound) return PLIM_OK; /* what it was compared by was a lower bound */
     }
     *fits = true;
     return PLIM_OK;
@@ -745,8 +772,29 @@ void plim__search_free(plim__search *s)
     plim__free(a, s->f.on_file);
     plim__free(a, s->here);
     plim__free(a, s->work);
+    plim__free(a, s->chosen);
     plim__labels_free(&s->labels, a);
     plim__measure_free(&s->m, a);
+}
+
+/* Passes are looked for inside so many bytes of slots. */
+static void set_limit(plim__search *s, uint64_t limit)
+{
+    s->limit = limit;
+    s->f.small = limit / 16;
+    s->f.spill_above = s->plan->set.spill_dir ? limit / 4 : UINT64_MAX;
+}
+
+plim_status plim__search_again(plim__search *s, const plim__candidate *c, uint32_t n, uint64_t limit)
+{
+    set_limit(s, limit);
+    PLIM_TRY(plim__search_restart(s));
+    for (uint32_t i = 0; i < n; i++) {
+        label_before(s, c[i].end);
+        PLIM_TRY(commit(s, &c[i]));
+    }
+    PLIM_ASSERT(!any_active(s));
+    return pack_slots(s, s->err);
 }
 
 /* Packing can miss the bound by a little; then the slots get that much less and the search is repeated. */
@@ -754,9 +802,7 @@ static plim_status search_inside(plim__search *s, uint64_t arena_max, bool *fits
 {
     uint64_t limit = arena_max > s->plan->io_bytes ? arena_max - s->plan->io_bytes : 0;
     for (int round = 0; round < 4; round++) {
-        s->limit = limit;
-        s->f.small = limit / 16;
-        s->f.spill_above = s->plan->set.spill_dir ? limit / 4 : UINT64_MAX;
+        set_limit(s, limit);
         PLIM_TRY(find_passes(s, fits));
         if (!*fits || s->plan->arena_bytes <= arena_max) return PLIM_OK;
         const uint64_t over = s->plan->arena_bytes - arena_max;
@@ -790,7 +836,7 @@ plim_status plim__search_passes(plim__search *s, uint64_t arena_max, bool *fits)
     for (int ring = 0; ring < 3 && !*fits; ring++)
         for (int io = 0; io < 3 && !*fits; io++) {
             plan->read_copies = plan->write_copies = rings[ring];
-            plim__plan_io(plan, io);
+            plim__plan_io(plan, s->io = io);
             if (plan->io_bytes > arena_max / 3 && io < 2) continue; /* the engine's buffers must not crowd out the program */
             if (plan->thorough && io != ring) continue;              /* there are other recipes */
             PLIM_TRY(search_inside(s, arena_max, fits));
@@ -825,6 +871,7 @@ plim_status plim__search_complete(plim__search *s, int most_loops)
     s->complete = true;
     s->limit = UINT64_MAX;
     s->f.small = s->f.spill_above = UINT64_MAX;
+    label_first(s);
     plim_status status = PLIM_OK;
     for (int size = 1; size <= most_loops && status == PLIM_OK && last.n > 0; size++) {
         status = note_cuts(s, size, &last, &now);
@@ -837,6 +884,7 @@ plim_status plim__search_complete(plim__search *s, int most_loops)
 plim_status plim__search_one_pass(plim__search *s, const plim__candidate *c)
 {
     PLIM_TRY(plim__search_restart(s));
+    label_first(s);
     s->f.small = s->f.spill_above = UINT64_MAX;
     PLIM_TRY(commit(s, c));
     return pack_slots(s, s->err);
@@ -845,6 +893,7 @@ plim_status plim__search_one_pass(plim__search *s, const plim__candidate *c)
 /* Everything stays inside the pass: nothing is small enough to be kept for later ones, or large enough to be put away. */
 plim_status plim__search_template(plim__search *s, const plim__candidate *c, plim__pass *out)
 {
+    label_first(s);
     s->f.small = s->f.spill_above = UINT64_MAX;
     s->f.complete = true;
     s->f.defer = c->defer;
@@ -857,6 +906,7 @@ plim_status plim__search_template(plim__search *s, const plim__candidate *c, pli
 plim_status plim__search_uncut(plim__search *s, plim__pass *out)
 {
     plim__candidate c = {0};
+    label_first(s);
     make_order(s, 0, NEST_BY_FILE, c.order);
     return plim__search_template(s, &c, out);
 }

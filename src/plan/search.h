@@ -31,6 +31,7 @@ struct plim__search {
     bool *here;     /* [n_nodes] scratch: is the node in the pass */
     double *work;   /* [n_nodes] seconds that each takes by itself */
     uint64_t limit; /* bytes for slots */
+    int io;         /* level of the engine in the last search pass by pass */
     bool smallest;  /* look for the least peak, not for the least time */
     bool complete;  /* only passes that leave nothing to be computed */
     bool keeps;     /* passes that are too large may keep, recompute and spill inside the limit */
@@ -39,6 +40,7 @@ struct plim__search {
     double bound;   /* seconds: pass by pass, only plans that take less are looked for */
     double done;    /* seconds of the passes that were appended */
     uint64_t least; /* peak seen with the cut that is tried */
+    plim__candidate *chosen; uint32_t n_chosen, cap_chosen; /* the passes that were appended since the last restart */
     uint64_t measured; /* nodes, in all candidates */
     uint64_t most_measured; /* pass by pass: the search ends, without a plan, where more have been */
     plim__noter *note;
@@ -53,6 +55,8 @@ plim_status plim__search_restart(plim__search *s);
 
 /** Pass by pass, the fastest that fits an arena of at most `arena_max` bytes. `*fits` is false, and the plan empty or partial, where none was found. */
 plim_status plim__search_passes(plim__search *s, uint64_t arena_max, bool *fits);
+/** The passes that an earlier search has chosen inside so many bytes of slots, with the same rings and engine, again. What they need is not compared with that. */
+plim_status plim__search_again(plim__search *s, const plim__candidate *c, uint32_t n, uint64_t limit);
 /** A plan with a small peak, however slow. @param complete  everything in one pass: keeps nothing between passes */
 plim_status plim__search_small(plim__search *s, bool complete, bool *found);
 /** Measures ways to do everything in one pass with up to so many loops, for the noter. After plim__search_restart. */

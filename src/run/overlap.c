@@ -26,7 +26,7 @@ static uint32_t free_from(const plim_plan *plan, const plim__pass *p, uint32_t s
 static plim__overlap_step early_read(const plim_plan *plan, const plim__pass *p, uint32_t step)
 {
     PLIM_ASSERT(p->step[step].kind == PLIM__STEP_READ && plim__read_is_early(p, &p->value[p->step[step].index]));
-    const uint32_t value = p->step[step].index, free = free_from(plan, p, p->value[value].slot), ready = plim__read_ready(p, step);
+    const uint32_t value = p->step[step].index, free = free_from(plan, p, p->value[value].slot), ready = plim__read_ready(p, step, 0);
     PLIM_ASSERT(free <= step && ready <= step); /* I2, I10: at its own step at the latest its memory is free, and its bytes are there */
     return (plim__overlap_step){.value = value, .step = step, .at = free > ready ? free : ready};
 }
