@@ -4,6 +4,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
 SECONDS ?= 600
+ARGS ?=
 JOBS ?= $(shell nproc)
 
 .DEFAULT_GOAL := all
@@ -46,6 +47,12 @@ bench-exact: all ## training at budgets from the smallest up, in memory cgroups:
 bench-curve: all ## training: time against memory; draws docs/curve.svg
 	@scripts/setup.sh bench-train || true
 	@PLIMSOLL=$(abspath $(BUILD))/plimsoll bench/curve.sh --svg docs/curve.svg
+
+bench-seconds: all ## planned against measured seconds: trainings, inferences and array programs in memory cgroups (ARGS="--only train-gpt")
+	@PLIMSOLL=$(abspath $(BUILD))/plimsoll bench/seconds.sh $(ARGS)
+
+bench-cliffs: all ## training: seconds per step at multiples of the floor, and the smallest bearable budget (ARGS="--planned": no runs)
+	@PLIMSOLL=$(abspath $(BUILD))/plimsoll bench/cliffs.sh $(ARGS)
 
 bench-watch: all ## what plimsoll watch costs, beside heaptrack
 	@scripts/setup.sh bench-watch || true
@@ -97,8 +104,8 @@ clean: ## remove every build folder
 	rm -rf $(BUILD) build-check build-asan build-tsan build-fuzz
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 comma := ,
 
-.PHONY: all demo check bench bench-arrays bench-train bench-infer bench-exact bench-curve bench-watch bench-pack bench-plan soak soak-programs soak-nets asan tsan fuzz install clean help
+.PHONY: all demo check bench bench-arrays bench-train bench-infer bench-exact bench-curve bench-seconds bench-cliffs bench-watch bench-pack bench-plan soak soak-programs soak-nets asan tsan fuzz install clean help
