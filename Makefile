@@ -4,6 +4,8 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
 SECONDS ?= 600
+RUNS ?= 50
+FOUND ?= 200
 ARGS ?=
 JOBS ?= $(shell nproc)
 
@@ -77,6 +79,15 @@ soak-programs: all ## random programs of the array language against NumPy for SE
 soak-nets: all ## random nets for train, infer and plan for SECONDS
 	@PLIMSOLL=$(abspath $(BUILD))/plimsoll tests/random_nets/soak.sh $(SECONDS)
 
+soak-fits: all ## random programs and nets at random budgets and numbers of threads, in memory cgroups of exactly the budget, for SECONDS
+	@PLIMSOLL=$(abspath $(BUILD))/plimsoll tests/random_fits.sh $(SECONDS)
+
+soak-bits: all ## ten commands, RUNS times each under varied environments, addresses and loads: one hash each
+	@PLIMSOLL=$(abspath $(BUILD))/plimsoll tests/same_bits.sh --runs $(RUNS)
+
+soak-combined: all ## random nets until FOUND of them have had a plan that cuts, recomputes and spills at once
+	@PLIMSOLL=$(abspath $(BUILD))/plimsoll tests/random_nets/combined.sh $(FOUND)
+
 asan: ## every test under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call configure,build-asan,-Dbuildtype=debugoptimized -Ddebug_level=3 -Db_sanitize=address$(comma)undefined -Db_lundef=false)
 	@ninja -C build-asan -j $(JOBS) --quiet
@@ -108,4 +119,4 @@ help: ## this list
 
 comma := ,
 
-.PHONY: all demo check bench bench-arrays bench-train bench-infer bench-exact bench-curve bench-seconds bench-cliffs bench-watch bench-pack bench-plan soak soak-programs soak-nets asan tsan fuzz install clean help
+.PHONY: all demo check bench bench-arrays bench-train bench-infer bench-exact bench-curve bench-seconds bench-cliffs bench-watch bench-pack bench-plan soak soak-programs soak-nets soak-fits soak-bits soak-combined asan tsan fuzz install clean help
