@@ -158,7 +158,7 @@ repeated() {
         elif [ "$hash" != "$first" ]; then
             differs=$((differs + 1))
             [ $differs != 1 ] || [ -z "$keep" ] || { mkdir -p "$keep" && cp -r "$tmp/first" "$keep/$name-first" && cp -r "$tmp/out" "$keep/$name-run-$n"; }
-            [ $differs != 1 ] || { echo "# run $n differs from run 0:" && diff -r "$tmp/first" "$tmp/out" | head -n 10 | sed 's/^/#   /'; }
+            [ $differs != 1 ] || { echo "# run $n differs from run 0:" && (cd "$tmp" && { diff -rq first out; diff -r first out; } | head -n 12 | sed "s|^|#   |"); }
         fi
         n=$((n + 1))
     done

@@ -124,8 +124,7 @@ def end(*_):
 
 def prepare(args):
     signal.signal(signal.SIGTERM, end)
-    if multiprocessing.parent_process():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     np.seterr(all="ignore")
     warnings.filterwarnings("ignore")
     worker["args"], worker["groups"] = args, cgroup.Cgroups()
@@ -249,27 +248,23 @@ def self_test(args):
 # ----------------------------------------------------------------------------------------------------------------- main
 
 def results(args):
-    """Outcomes, as they come, until the time is over."""
-    numbers, begin = range(args.first, args.first + args.count), time.monotonic()
-
-    def over():
-        return args.seconds and time.monotonic() - begin > args.seconds
-    if args.jobs == 1:
-        prepare(args)
-        for n in numbers:
-            yield one(n)
-            if over():
-                return
-        return
+    """Outcomes, as they come. No more are begun than there are processes, so that none is stopped in its middle when the time is over."""
+    end = time.monotonic() + args.seconds if args.seconds else None
+    waiting = []
     with multiprocessing.Pool(args.jobs, prepare, (args,)) as pool:
-        for r in pool.imap_unordered(one, numbers, 1):
-            yield r
-            if over():
-                pool.terminate()
+        for number in range(args.first, args.first + args.count):
+            if end and time.monotonic() > end:
                 break
-        else:
-            pool.close()
-        pool.join()
+            waiting.append(pool.apply_async(one, (number,)))
+            while len(waiting) >= args.jobs:
+                done = [w for w in waiting if w.ready()]
+                if not done:
+                    time.sleep(0.01)
+                for w in done:
+                    waiting.remove(w)
+                    yield w.get()
+        for w in waiting:
+            yield w.get()
 
 
 def skipped(why):
