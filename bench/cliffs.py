@@ -4,6 +4,7 @@ The bearable floor is the smallest budget in which a step takes at most twice as
 on planned seconds, and confirmed by a run; where that run is slower, by runs in more and more memory.
 With --planned nothing is run: planned seconds alone. Called by bench/cliffs.sh."""
 import argparse
+import concurrent.futures
 import json
 import math
 import os
@@ -14,7 +15,7 @@ import trainings
 from train_cases import MIB
 
 BEARABLE = 2.0  # times the fastest
-CLOSE = 1.01  # the bisection ends when the ends are so close
+CLOSE = 1.02  # the bisection ends when the ends are so close
 STEP = 1.1  # from a budget that is not confirmed to the next
 
 
@@ -33,12 +34,19 @@ class Cliff:
     """One training's table."""
 
     def __init__(self, args, name):
-        self.args, self.name, self.points = args, name, []
+        self.args, self.name, self.points, self.lines = args, name, [], []
         self.t = trainings.Training(name, args.plimsoll, args.folder, args.machine, args.quick, args.groups, args.patience)
+
+    def say(self, line):
+        """At once, unless other trainings are planned at the same time: then when its turn has come."""
+        if self.args.jobs == 1:
+            print(line, flush=True)
+        else:
+            self.lines.append(line)
 
     def point(self, label, budget):
         """Plans, and runs unless --planned or too long."""
-        planned = self.t.plan(budget)["estimated_seconds"]
+        planned = self.t.plan(budget or (trainings.AMPLE if self.args.planned else None))["estimated_seconds"]
         p = Point(label, budget, planned)
         if self.args.planned:
             return p
@@ -66,8 +74,8 @@ class Cliff:
     def show(self, p, fastest):
         s = self.seconds(p)
         ratio = "-" if s is None else f"{s / fastest:.2f}"
-        print(f"{self.name:<9} {p.label:<14} {trainings.mib(p.budget):>9} {trainings.seconds_text(p.planned):>10} "
-              f"{trainings.seconds_text(p.measured):>10} {ratio:>6}  {p.problem or ''}".rstrip(), flush=True)
+        self.say(f"{self.name:<9} {p.label:<14} {trainings.mib(p.budget):>9} {trainings.seconds_text(p.planned):>10} "
+                 f"{trainings.seconds_text(p.measured):>10} {ratio:>6}  {p.problem or ''}".rstrip())
 
     # --------------------------------------------------------------------------------------------- the bearable floor
     def bearable_planned(self):
@@ -114,18 +122,33 @@ def report(cliff):
     cliff.table()
     p = cliff.bearable()
     if p is None or (p.problem and not p.skipped):
-        print(f"{cliff.name:<9} bearable floor: none{': ' + p.problem if p else ''}", flush=True)
+        cliff.say(f"{cliff.name:<9} bearable floor: none{': ' + p.problem if p else ''}")
         return p
     how = "planned" if cliff.args.planned else "confirmed by a run"
-    print(f"{cliff.name:<9} bearable floor {p.budget / MIB:.1f} MiB, {p.budget / cliff.t.floor():.2f} x the floor of {cliff.t.floor() / MIB:.1f} MiB, {how}: "
-          f"{trainings.seconds_text(cliff.seconds(p))} s, fastest {trainings.seconds_text(cliff.fastest())} s", flush=True)
+    cliff.say(f"{cliff.name:<9} bearable floor {p.budget / MIB:.1f} MiB, {p.budget / cliff.t.floor():.2f} x the floor of {cliff.t.floor() / MIB:.1f} MiB, {how}: "
+              f"{trainings.seconds_text(cliff.seconds(p))} s, fastest {trainings.seconds_text(cliff.fastest())} s")
     return p
+
+
+def one(args, name):
+    """@return (what --out gets, whether something failed, lines that are still to be printed)"""
+    cliff = Cliff(args, name)
+    try:
+        bearable = report(cliff)
+    except RuntimeError as e:
+        cliff.say(f"FAILED: {e}")
+        return {"training": name, "problem": str(e)}, True, cliff.lines
+    failed = any(p.problem and not p.skipped for p in cliff.points + ([bearable] if bearable else []))
+    facts = {"training": name, "floor_bytes": cliff.t.floor(), "points": [p.facts() for p in cliff.points],
+             "bearable": bearable.facts() if bearable else None}
+    return facts, failed, cliff.lines
 
 
 def options():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--only", metavar="NAME", default=",".join(trainings.NAMES), help="a comma-separated part of: %(default)s")
     p.add_argument("--planned", action="store_true", help="run nothing: planned seconds only")
+    p.add_argument("-j", "--jobs", type=int, help="with --planned: trainings that are planned at a time (default: the CPUs there are)")
     p.add_argument("--quick", action="store_true", help="small batches and images: whether it works, not how fast it is")
     p.add_argument("--longest", type=float, default=120, metavar="S",
                    help="do not run a budget in which a step is planned to take longer than S seconds (default %(default)s; 0: run all)")
@@ -139,6 +162,7 @@ def options():
     for name in args.only.split(","):
         if name not in trainings.NAMES:
             p.error(f"--only: unknown training '{name}'; known: {', '.join(trainings.NAMES)}")
+    args.jobs = (args.jobs or os.cpu_count()) if args.planned else 1
     args.folder = os.path.abspath(args.folder)
     return args
 
@@ -153,17 +177,12 @@ def main():
                                         else "NOT LIMITED") + ("; QUICK SIZES: times mean nothing" if args.quick else ""))
     print(f"{'training':<9} {'':<14} {'MiB':>9} {'planned s':>10} {'measured s':>10} {'ratio':>6}   ratio: to the fastest {'planned' if args.planned else 'measured'}")
     failed, told = False, []
-    for name in args.only.split(","):
-        try:
-            cliff = Cliff(args, name)
-            bearable = report(cliff)
-        except RuntimeError as e:
-            print(f"FAILED: {e}", flush=True)
-            failed = True
-            continue
-        failed |= any(p.problem and not p.skipped for p in cliff.points + ([bearable] if bearable else []))
-        told.append({"training": name, "floor_bytes": cliff.t.floor(), "points": [p.facts() for p in cliff.points],
-                     "bearable": bearable.facts() if bearable else None})
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        for facts, bad, lines in pool.map(lambda name: one(args, name), args.only.split(",")):
+            for line in lines:
+                print(line, flush=True)
+            failed |= bad
+            told.append(facts)
     if args.out:
         with open(args.out, "w") as f:
             json.dump(told, f, indent=1)
