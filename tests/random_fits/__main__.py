@@ -13,7 +13,6 @@ import collections
 import multiprocessing
 import os
 import re
-import shutil
 import signal
 import sys
 import time
@@ -288,8 +287,6 @@ def main():
         cgroup.Cgroups()
     except OSError as e:
         return skipped(str(e))
-    if args.keep:
-        shutil.rmtree(args.keep, ignore_errors=True)
     runs, classes, notes, failed, begin = [], collections.Counter(), collections.Counter(), 0, time.monotonic()
     for r in results(args):
         show(args, r)
