@@ -82,7 +82,7 @@ soak-nets: all ## random nets for train, infer and plan for SECONDS
 soak-fits: all ## random programs and nets at random budgets and numbers of threads, in memory cgroups of exactly the budget, for SECONDS
 	@PLIMSOLL=$(abspath $(BUILD))/plimsoll tests/random_fits.sh $(SECONDS)
 
-soak-bits: all ## ten commands, RUNS times each under varied environments, addresses and loads: one hash each
+soak-bits: all ## eval, infer, train and plan, RUNS times each under varied environments, addresses and loads: one hash each
 	@PLIMSOLL=$(abspath $(BUILD))/plimsoll tests/same_bits.sh --runs $(RUNS)
 
 soak-combined: all ## random nets until FOUND of them have had a plan that cuts, recomputes and spills at once
