@@ -4,6 +4,9 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
 SECONDS ?= 600
+RUNS ?= 50
+FOUND ?= 200
+ARGS ?=
 JOBS ?= $(shell nproc)
 
 .DEFAULT_GOAL := all
@@ -47,6 +50,12 @@ bench-curve: all ## training: time against memory; draws docs/curve.svg
 	@scripts/setup.sh bench-train || true
 	@PLIMSOLL=$(abspath $(BUILD))/plimsoll bench/curve.sh --svg docs/curve.svg
 
+bench-seconds: all ## planned against measured seconds: trainings, inferences and array programs in memory cgroups (ARGS="--only train-gpt")
+	@PLIMSOLL=$(abspath $(BUILD))/plimsoll bench/seconds.sh $(ARGS)
+
+bench-cliffs: all ## training: seconds per step at multiples of the floor, and the smallest bearable budget (ARGS="--planned": no runs)
+	@PLIMSOLL=$(abspath $(BUILD))/plimsoll bench/cliffs.sh $(ARGS)
+
 bench-watch: all ## what plimsoll watch costs, beside heaptrack
 	@scripts/setup.sh bench-watch || true
 	@PLIMSOLL=$(abspath $(BUILD))/plimsoll bench/run.sh watch
@@ -69,6 +78,15 @@ soak-programs: all ## random programs of the array language against NumPy for SE
 
 soak-nets: all ## random nets for train, infer and plan for SECONDS
 	@PLIMSOLL=$(abspath $(BUILD))/plimsoll tests/random_nets/soak.sh $(SECONDS)
+
+soak-fits: all ## random programs and nets at random budgets and numbers of threads, in memory cgroups of exactly the budget, for SECONDS
+	@PLIMSOLL=$(abspath $(BUILD))/plimsoll tests/random_fits.sh $(SECONDS)
+
+soak-bits: all ## eval, infer, train and plan, RUNS times each under varied environments, addresses and loads: one hash each
+	@PLIMSOLL=$(abspath $(BUILD))/plimsoll tests/same_bits.sh --runs $(RUNS)
+
+soak-combined: all ## random nets until FOUND of them have had a plan that cuts, recomputes and spills at once
+	@PLIMSOLL=$(abspath $(BUILD))/plimsoll tests/random_nets/combined.sh $(FOUND)
 
 asan: ## every test under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call configure,build-asan,-Dbuildtype=debugoptimized -Ddebug_level=3 -Db_sanitize=address$(comma)undefined -Db_lundef=false)
@@ -97,8 +115,8 @@ clean: ## remove every build folder
 	rm -rf $(BUILD) build-check build-asan build-tsan build-fuzz
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 comma := ,
 
-.PHONY: all demo check bench bench-arrays bench-train bench-infer bench-exact bench-curve bench-watch bench-pack bench-plan soak soak-programs soak-nets asan tsan fuzz install clean help
+.PHONY: all demo check bench bench-arrays bench-train bench-infer bench-exact bench-curve bench-seconds bench-cliffs bench-watch bench-pack bench-plan soak soak-programs soak-nets soak-fits soak-bits soak-combined asan tsan fuzz install clean help

@@ -78,10 +78,15 @@ def run_peer(args, model, x, runs, tmp):
     return Run(None, min(facts["seconds"][1:]), facts["peak_rss_bytes"], facts["idle_bytes"], 0, np.load(y))
 
 
+def ours_command(plimsoll, model, x, y, runs, spill, memory=None):
+    command = [plimsoll, "infer", model, x, "-o", y, "--repeat", str(runs), "--threads", str(THREADS), "--spill", spill, "--json", "--quiet"]
+    return command + (["--memory", str(memory)] if memory else [])
+
+
 def run_ours(args, model, x, runs, tmp, memory=None):
     y = os.path.join(tmp, "ours.npy")
-    command = [args.plimsoll, "infer", model, x, "-o", y, "--repeat", str(runs), "--threads", str(THREADS), "--spill", tmp, "--json", "--quiet"]
-    done = limited.run(command + (["--memory", str(memory)] if memory else []), memory if args.groups else None, args.patience)
+    command = ours_command(args.plimsoll, model, x, y, runs, tmp, memory)
+    done = limited.run(command, memory if args.groups else None, args.patience)
     if done.problem():
         return Run(done.problem())
     facts = json.loads(done.out)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs every benchmark there is, or those that are named: bench/run.sh [arrays] [train] [infer] [exact] [scaling] [watch] [pack] [plan] [io]
+# Runs every benchmark there is, or those that are named: bench/run.sh [arrays] [train] [infer] [exact] [seconds] [cliffs] [scaling] [watch] [pack] [plan] [io]
 # BENCH_DIR is where data is made and kept (default bench-data); BENCH_SCALE a part of the full sizes, such as 0.1.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)

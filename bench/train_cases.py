@@ -121,6 +121,12 @@ def keras_model(name, folder, quick):
     return model, name + "-quick"
 
 
+def model_of(case, folder, quick):
+    """The model's file alone, made where it is not there yet: planning needs no data."""
+    os.makedirs(folder, exist_ok=True)
+    return make_gpt(folder) if case.name == "gpt" else keras_model(case.of or case.name, folder, quick)[0]
+
+
 def prepare(case, folder, quick):
     """Makes what is not there yet. @return Files"""
     os.makedirs(folder, exist_ok=True)
@@ -147,10 +153,12 @@ def prepare(case, folder, quick):
 # -------------------------------------------------------------------------------------------------- contestants
 
 class Run:
-    """What one run of a contestant gave: problem (None: none), losses, seconds of every step, peak (VmHWM); of ours planned and floor, too."""
+    """What one run of a contestant gave: problem (None: none), losses, seconds of every step, peak (VmHWM); of ours planned and floor, too,
+    and expected: the planned seconds of a step."""
 
-    def __init__(self, problem=None, losses=(), seconds=(), peak=0, planned=0, floor=0):
+    def __init__(self, problem=None, losses=(), seconds=(), peak=0, planned=0, floor=0, expected=None):
         self.problem, self.losses, self.seconds, self.peak, self.planned, self.floor = problem, losses, seconds, peak, planned, floor
+        self.expected = expected
 
     def best(self):
         """Seconds of the best step but the first, which warms up; of the only one where there are no others."""
@@ -185,25 +193,27 @@ def run_torch(case, files, steps, setting="default", patience=None):
     return Run(None, facts["loss"], facts["seconds"], facts["peak_rss_bytes"])
 
 
-def train_command(plimsoll, case, files, folder, memory):
+def train_command(plimsoll, case, files, folder, memory, machine=None):
+    """@param machine  a description of the machine; None: the one that the command itself finds"""
     command = [plimsoll, "train", files.model, "--data", files.x, "--target", files.y, "--loss", case.loss, "--optimizer", "adam",
                "--lr", str(case.rate), "--batch", str(files.batch), "--no-shuffle", "--threads", str(THREADS), "--spill", folder, "--json", "--quiet"]
     command += ["--weights", files.weights] if files.weights else []
+    command += ["--machine", machine] if machine else []
     return command + (["--memory", str(memory)] if memory else [])
 
 
-def run_ours(plimsoll, case, files, folder, steps, memory=None, in_group=True, patience=None):
+def run_ours(plimsoll, case, files, folder, steps, memory=None, in_group=True, patience=None, machine=None):
     """plimsoll train inside a group of `memory` bytes, which is its budget. None: as much as there is, and no group."""
     with tempfile.TemporaryDirectory(dir=folder, prefix="run-") as tmp:
         history = os.path.join(tmp, "steps.csv")
-        command = train_command(plimsoll, case, files, tmp, memory) + ["--steps", str(steps), "--history", history]
+        command = train_command(plimsoll, case, files, tmp, memory, machine) + ["--steps", str(steps), "--history", history]
         done = limited.run(command, memory if in_group else None, patience)
         if done.problem():
             return Run(done.problem())
         facts = json.loads(done.out)
         with open(history) as f:
             seconds = [float(row["seconds"]) for row in csv.DictReader(f)]
-    return Run(None, facts["loss"], seconds, facts["peak_rss_bytes"], facts["planned_peak_bytes"], facts["floor_bytes"])
+    return Run(None, facts["loss"], seconds, facts["peak_rss_bytes"], facts["planned_peak_bytes"], facts["floor_bytes"], facts["planned_seconds"])
 
 
 def plan_facts(plimsoll, case, files, folder, memory):

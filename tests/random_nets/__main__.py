@@ -5,6 +5,7 @@ cgroups as large as the budget.
     python3 tests/random_nets --seed 7 --only 13                     net 13 of it alone
     python3 tests/random_nets --file FOLDER/description.json         a net that --keep has kept
     python3 tests/random_nets --seconds 600                          as many as there is time for
+    python3 tests/random_nets --combined --found 200                 plans that cut, recompute and spill at once
 
 README.md beside this file says what is generated and what is checked.
 """
@@ -25,6 +26,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "lib")]
 import cgroup  # noqa: E402
+import combined  # noqa: E402
 import complete  # noqa: E402
 import generate  # noqa: E402
 import run  # noqa: E402
@@ -48,6 +50,12 @@ def arguments():
     p.add_argument("--keep", help="a folder for the files of failures")
     p.add_argument("--quick", action="store_true", help="fewer budgets for each net")
     p.add_argument("--plans-only", action="store_true", help="of trainings only plans, at many budgets")
+    p.add_argument(
+        "--combined",
+        action="store_true",
+        help="look for budgets whose plan has a loop, recomputed values and spilled values, and compare these alone",
+    )
+    p.add_argument("--found", type=int, metavar="N", help="with --combined: go on until N nets have had such a plan")
     p.add_argument("--no-shrink", action="store_true")
     p.add_argument("--shrink-seconds", type=float, default=120)
     p.add_argument("--classes", help="only failures of these classes count, separated by commas")
@@ -62,7 +70,9 @@ def arguments():
     p.add_argument("--tap", action="store_true", help="TAP lines, as tests/run counts them")
     p.add_argument("--describe", action="store_true", help="print the nets and run nothing")
     a = p.parse_args()
-    a.open_end = a.seconds is not None and "--count" not in " ".join(sys.argv)
+    if a.found is not None and not a.combined:
+        p.error("--found needs --combined")
+    a.open_end = (a.seconds is not None or a.found is not None) and "--count" not in " ".join(sys.argv)
     return a
 
 
@@ -111,13 +121,14 @@ def work(job):
     folder = tempfile.mkdtemp(prefix="random-nets-")
     start = time.monotonic()
     try:
-        failures, facts = run.judge(net, settings, os.path.join(folder, "net"))
+        judge = combined.judge if a.combined else run.judge
+        failures, facts = judge(net, settings, os.path.join(folder, "net"))
         if a.classes:
             failures = [f for f in failures if f["class"] in a.classes.split(",")]
         shrunk = []
         for f in failures[:1]:  # the most serious; the others are often its shadows
             small, found = net, [f]
-            if not a.no_shrink and f["class"] != "slow" and first_of_its_kind(kind_of(f)):
+            if not a.no_shrink and not a.combined and f["class"] != "slow" and first_of_its_kind(kind_of(f)):
                 small, found = shrink.shrink(net, f, settings, os.path.join(folder, "small"), a.shrink_seconds)
             shrunk.append((f, small, found))
             if a.keep:
@@ -160,7 +171,8 @@ def nets(a):
     for k, number in enumerate(numbers):
         if end and time.monotonic() > end:
             return
-        yield generate.make(a.seed, a.first + k if a.open_end else number)
+        make = combined.make if a.combined else generate.make
+        yield make(a.seed, a.first + k if a.open_end else number)
 
 
 def show(a, r):
@@ -174,6 +186,10 @@ def show(a, r):
         r["runs"],
         r["seconds"],
     )
+    if a.combined:
+        name += "; in %d bytes a loop, recomputed and spilled" % r["found"] if r["found"] else "; %s" % (
+            ", ".join(sorted(r["seen"])) or "no moves"
+        )
     print("%s - %s" % ("not ok" if r["failures"] else "ok", name), flush=True)
     for f in r["failures"][1:]:
         print("# also %s: %s" % (f["class"], f["text"][:200]))
@@ -255,7 +271,7 @@ def main():
     if not missing:
         print("ok - every Keras layer and ONNX operator of the importer has its generator or a reason")
     settings = settings_of(a)
-    counts, kinds, runs, ill, late = collections.Counter(), collections.defaultdict(list), 0, 0, 0
+    counts, kinds, runs, ill, late, found = collections.Counter(), collections.defaultdict(list), 0, 0, 0, []
     jobs = ((a, settings, net) for net in nets(a))
     context = multiprocessing.get_context("fork")
     global SEEN
@@ -269,6 +285,17 @@ def main():
             late += r["long"]
             for f in r["failures"]:
                 kinds[kind_of(f)].append(r["net"].get("number"))
+            if a.combined:
+                found.append(r)
+            if a.found and sum(f["found"] is not None for f in found) >= a.found:
+                pool.terminate()
+                break
+    if a.combined:
+        some = [r for r in found if r["found"] is not None]
+        print(
+            "# combined: %d of %d nets had a plan with a loop, recomputed and spilled values; %d of these were compared with a plan in 2 GiB "
+            "that is not cut, %d with one that is; numbers to %g" % (len(some), len(found), sum(not r["cut"] for r in some), sum(r["cut"] for r in some), combined.RELATIVE)
+        )
     print(
         "# seed %d: %d nets passed, %d failed; %d runs; %d nets with numbers that float32 does not determine; "
         "%d budgets in which the plan takes too long to be run"

@@ -77,12 +77,12 @@ def prune(net):
 
 # -------------------------------------------------------------------------------------------------------------- growing
 class Grower:
-    def __init__(self, r, dialect, batch, elements, parameters, training):
+    def __init__(self, r, dialect, batch, elements, parameters, training, favoured):
         self.r, self.batch, self.elements, self.parameters, self.training = r, batch, elements, parameters, training
         self.net = {"dialect": dialect, "inputs": [], "nodes": [], "outputs": []}
         self.table = DIALECT[dialect]
         self.names = [k for k, op in self.table.items() if op.train or not training]
-        self.weights = np.array([self.table[k].weight for k in self.names])
+        self.weights = np.array([self.table[k].weight * favoured.get(k, 1) for k in self.names])
         self.weights /= self.weights.sum()
         self.shapes = {}
         self.last = None
@@ -306,10 +306,18 @@ def training(r, batch):
     return o
 
 
-def make(seed, k):
+class Profile:
+    """What nets are like: elements of all tensors of a batch and nodes (from, to), the share that only infers, and how many times more likely some
+    operations are than their tables say."""
+
+    def __init__(self, elements=(200_000, 6_000_000), nodes=(1, 12), infer=0.15, favoured=None):
+        self.elements, self.nodes, self.infer, self.favoured = elements, nodes, infer, favoured or {}
+
+
+def make(seed, k, profile=Profile()):
     """Net k of a seed."""
     for attempt in range(100):
-        net = try_make(np.random.default_rng([seed, k, attempt]))
+        net = try_make(np.random.default_rng([seed, k, attempt]), profile)
         if net:
             return dict(net, seed=seed, number=k)
     raise RuntimeError("no net %d of seed %d" % (k, seed))
@@ -320,16 +328,16 @@ def between(r, low, high):
     return int(np.exp(r.uniform(np.log(low), np.log(high))))
 
 
-def try_make(r):
+def try_make(r, profile):
     dialect = pick(r, ["keras", "onnx"])
-    infer_only = chance(r, 0.15)
+    infer_only = chance(r, profile.infer)
     batch = pick(r, [1, 1, 2, 3, 4, 5, 7, 8, 8, 12, 16, 17, 32, 33])
-    elements = between(r, 200_000, 6_000_000)
-    g = Grower(r, dialect, batch, elements, between(r, 5_000, 1_500_000), not infer_only)
+    elements = between(r, *profile.elements)
+    g = Grower(r, dialect, batch, elements, between(r, 5_000, 1_500_000), not infer_only, profile.favoured)
     starts(g, r)
     if not g.tensors():
         return None
-    target = int(r.integers(1, 12))
+    target = int(r.integers(*profile.nodes))
     tries = 0
     while len(g.net["nodes"]) < target and tries < 200:
         g.step()

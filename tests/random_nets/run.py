@@ -100,6 +100,8 @@ class Stop(Exception):
 
 
 class Judge:
+    relative, absolute = RELATIVE, 1e-7  # how far numbers of a training may differ between budgets
+
     def __init__(self, net, settings, folder):
         self.net, self.set, self.folder, self.failures = net, settings, folder, []
         self.ill, self.stage = [], "start"
@@ -414,7 +416,7 @@ class Judge:
                 )
                 continue
             far = np.abs(a - b)
-            if (far > RELATIVE * np.abs(a) + 1e-7).any() and not self.shaky(kind, far):
+            if (far > self.relative * np.abs(a) + self.absolute).any() and not self.shaky(kind, far):
                 self.fail(
                     kind,
                     "%s differ between 2 GiB and %s (%d): %s and %s" % (kind, name, budget, a.tolist(), b.tolist()),
@@ -430,7 +432,7 @@ class Judge:
             return
         for key, a in whole.weights.items():
             far = np.abs(a.astype(float) - r.weights[key])
-            bound = RELATIVE * (np.abs(a).max() if a.size else 0) + 1e-7
+            bound = self.relative * (np.abs(a).max() if a.size else 0) + self.absolute
             if far.size and far.max() > bound and not self.shaky("weights", far, key):
                 self.fail(
                     "weights",
