@@ -4,4 +4,4 @@
 here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/lib/python.sh"
 [ -n "$PYTHON" ] || { echo "SKIPPED: no python3 with NumPy here"; echo "ok - the same bits each time # SKIP no python3 with NumPy here"; exit 0; }
-exec "$here/same_bits.sh" --runs 5 --only eval-tight,eval-median,eval-matmul,train-small
+exec "$here/same_bits.sh" --runs 5 --only eval-tight,eval-median,infer-small,train-small
