@@ -614,21 +614,23 @@ static void place_held(plim_plan *plan)
     for (uint32_t i = 0; i < g->n_states; i++) plan->write_file[g->state[i].out] = plan->held[g->state[i].in] ? PLIM__NONE : plan->state_file[i];
 }
 
-/* Bytes that an input takes in the arena, if it may be held there but need not. */
-static uint64_t may_hold(const plim_graph *g, uint32_t v)
+/* Bytes that an input takes in the arena, if it may be held there but need not: it has to where there is no other place for it. */
+static uint64_t may_hold(const plim_plan *plan, uint32_t v)
 {
+    const plim_graph *g = plan->graph;
     const bool may = g->value[v].kind == PLIM__VALUE_FILE && g->value[v].bytes > 0 && g->source[g->value[v].source].stay == PLIM__STAY_MAY;
-    return may ? plim__round_up(g->value[v].bytes, PLIM__IO_ALIGN) : 0;
+    return may && (plan->set.spill_dir || !plim__input_is_ours(plan, v)) ? plim__round_up(g->value[v].bytes, PLIM__IO_ALIGN) : 0;
 }
 
 /* The least size of an input such that those up to it have, together, so many bytes. */
-static uint64_t size_to_release(const plim_graph *g, uint64_t bytes)
+static uint64_t size_to_release(const plim_plan *plan, uint64_t bytes)
 {
+    const plim_graph *g = plan->graph;
     uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < g->n_values; i++) {
-        const uint64_t size = may_hold(g, i);
+        const uint64_t size = may_hold(plan, i);
         uint64_t sum = 0;
-        for (uint32_t v = 0; v < g->n_values && size > 0 && size < least; v++) sum += may_hold(g, v) <= size ? may_hold(g, v) : 0;
+        for (uint32_t v = 0; v < g->n_values && size > 0 && size < least; v++) sum += may_hold(plan, v) <= size ? may_hold(plan, v) : 0;
         if (size > 0 && sum >= bytes) least = size < least ? size : least;
     }
     return least;
@@ -641,17 +643,17 @@ uint64_t plim__plan_hold(plim_plan *plan, uint64_t most)
     uint64_t must = 0, may = 0;
     for (uint32_t v = 0; v < g->n_values; v++) {
         const bool input = g->value[v].kind == PLIM__VALUE_FILE && g->value[v].bytes > 0;
-        plan->held[v] = input && g->source[g->value[v].source].stay >= PLIM__STAY_MAY;
-        may += may_hold(g, v);
-        if (plan->held[v] && !may_hold(g, v)) must += plim__round_up(g->value[v].bytes, PLIM__IO_ALIGN);
+        plan->held[v] = input && (g->source[g->value[v].source].stay >= PLIM__STAY_MAY || (!plan->set.spill_dir && plim__input_is_ours(plan, v)));
+        may += may_hold(plan, v);
+        if (plan->held[v] && !may_hold(plan, v)) must += plim__round_up(g->value[v].bytes, PLIM__IO_ALIGN);
     }
-    const uint64_t size = may > most ? size_to_release(g, may - most) : 0;
+    const uint64_t size = may > most ? size_to_release(plan, may - most) : 0;
     while (may > most) {
         uint32_t largest = PLIM__NONE;
         for (uint32_t v = 0; v < g->n_values; v++)
-            if (plan->held[v] && may_hold(g, v) > (largest == PLIM__NONE ? 0 : may_hold(g, largest)) && may_hold(g, v) <= size) largest = v;
+            if (plan->held[v] && may_hold(plan, v) > (largest == PLIM__NONE ? 0 : may_hold(plan, largest)) && may_hold(plan, v) <= size) largest = v;
         plan->held[largest] = false;
-        may -= may_hold(g, largest);
+        may -= may_hold(plan, largest);
     }
     return must + may;
 }

@@ -46,7 +46,10 @@ struct plim__pass_run {
     plim__view *view;         /* [n_values] of the current tile; PRIVATE ones are made per block */
     transfer **transfer;      /* [n_values] one per copy of the slot, NULL where there is no file */
     worker *worker;           /* [threads] */
+    uint64_t table_bytes;     /* of all these */
     uint32_t stage, blocks;   /* of the stage that is running */
+    uint32_t *place;          /* [n_values] where a value that it touches lies in the threads' ranges */
+    uint32_t *placed;         /* which value lies there */
     _Atomic bool broken;      /* a box did not fit its slot */
     plim_error *err;          /* of the call that is under way */
 };
@@ -65,10 +68,16 @@ static bool has_file(const plim__pvalue *v)
     return v->file != PLIM__NONE;
 }
 
-static plim_status new_ranges(plim__ranges *x, const pass_run *r)
+static void *new_table(pass_run *r, uint64_t n, uint64_t size)
 {
-    x->axis = plim__new(&r->plan->alloc, r->p->n_axes, sizeof *x->axis, r->err);
-    x->region = plim__new(&r->plan->alloc, r->p->n_values, sizeof *x->region, r->err);
+    r->table_bytes += n * size;
+    return plim__new(&r->plan->alloc, n, size, r->err);
+}
+
+static plim_status new_ranges(plim__ranges *x, pass_run *r, uint64_t axes, uint64_t values)
+{
+    x->axis = new_table(r, axes, sizeof *x->axis);
+    x->region = new_table(r, values, sizeof *x->region);
     return x->axis && x->region ? PLIM_OK : PLIM_E_NOMEM;
 }
 
@@ -88,27 +97,41 @@ static uint32_t most_operands(const pass_run *r)
     return most;
 }
 
-static plim_status new_tables(pass_run *r)
+/* What every thread has: ranges for the largest stage. */
+static plim_status new_workers(pass_run *r)
 {
-    const plim__alloc *a = &r->plan->alloc;
-    PLIM_TRY(new_ranges(&r->tile, r));
-    PLIM_TRY(new_ranges(&r->ahead, r));
-    r->view = plim__new(a, r->p->n_values, sizeof *r->view, r->err);
-    r->transfer = plim__new(a, r->p->n_values, sizeof *r->transfer, r->err);
-    r->worker = plim__new(a, r->plan->threads, sizeof *r->worker, r->err);
-    if (!r->view || !r->transfer || !r->worker) return PLIM_E_NOMEM;
-    for (uint32_t v = 0; v < r->p->n_values; v++) {
-        if (!has_file(&r->p->value[v])) continue;
-        r->transfer[v] = plim__new(a, copies_of(r, &r->p->value[v]), sizeof **r->transfer, r->err);
-        if (!r->transfer[v]) return PLIM_E_NOMEM;
-    }
-    PLIM_TRY(plim__overlap_new(&r->overlap, r->plan, r->p, r->err));
     const uint32_t operands = most_operands(r);
+    uint64_t axes, values;
+    plim__pass_largest_stage(r->plan, r->p, &axes, &values);
+    r->worker = new_table(r, r->plan->threads, sizeof *r->worker);
+    r->place = new_table(r, r->p->n_values, sizeof *r->place);
+    r->placed = new_table(r, values, sizeof *r->placed);
+    if (!r->worker || !r->place || !r->placed) return PLIM_E_NOMEM;
     for (uint32_t w = 0; w < r->plan->threads; w++) {
-        PLIM_TRY(new_ranges(&r->worker[w].block, r));
-        r->worker[w].in = plim__new(a, operands, sizeof *r->worker[w].in, r->err);
+        PLIM_TRY(new_ranges(&r->worker[w].block, r, axes, values));
+        r->worker[w].block.place = r->place;
+        r->worker[w].in = new_table(r, operands, sizeof *r->worker[w].in);
         if (!r->worker[w].in) return PLIM_E_NOMEM;
     }
+    return PLIM_OK;
+}
+
+static plim_status new_tables(pass_run *r)
+{
+    PLIM_TRY(new_ranges(&r->tile, r, r->p->n_axes, r->p->n_values));
+    PLIM_TRY(new_ranges(&r->ahead, r, r->p->n_axes, r->p->n_values));
+    r->view = new_table(r, r->p->n_values, sizeof *r->view);
+    r->transfer = new_table(r, r->p->n_values, sizeof *r->transfer);
+    if (!r->view || !r->transfer) return PLIM_E_NOMEM;
+    for (uint32_t v = 0; v < r->p->n_values; v++) {
+        if (!has_file(&r->p->value[v])) continue;
+        r->transfer[v] = new_table(r, copies_of(r, &r->p->value[v]), sizeof **r->transfer);
+        if (!r->transfer[v]) return PLIM_E_NOMEM;
+    }
+    PLIM_TRY(new_workers(r));
+    PLIM_TRY(plim__overlap_new(&r->overlap, r->plan, r->p, r->err));
+    r->table_bytes += (r->overlap.n_reads + r->overlap.n_waits) * sizeof *r->overlap.read;
+    PLIM_ASSERT(r->table_bytes <= plim__pass_runner_bytes(r->plan, r->p)); /* estimate equals use */
     return PLIM_OK;
 }
 
@@ -126,6 +149,8 @@ static void free_tables(pass_run *r)
     plim__free(a, r->view);
     plim__free(a, r->transfer);
     plim__free(a, r->worker);
+    plim__free(a, r->place);
+    plim__free(a, r->placed);
 }
 
 /* --------------------------------------------------------------------------------------------------- tiles */
@@ -421,7 +446,7 @@ static plim__view operand_view(pass_run *r, uint32_t index, uint32_t thread)
     const plim__pvalue *v = &r->p->value[index];
     if (v->role != PLIM__ROLE_PRIVATE) return r->view[index];
     const plim__stage *s = &r->p->stage[r->stage];
-    const plim__region *box = &r->worker[thread].block.region[index];
+    const plim__region *box = plim__region_of(&r->worker[thread].block, index);
     PLIM_ASSERT(v->slot == PLIM__NONE && r->p->node[v->producer].stage == r->stage); /* it exists inside its stage only */
     const plim_dtype dtype = r->g->value[v->value].dtype;
     if (plim__region_count(box) * plim_dtype_bytes(dtype) > v->private_bytes) atomic_store(&r->broken, true);
@@ -435,7 +460,7 @@ static void run_node(pass_run *r, const plim__pnode *n, uint32_t thread)
     const plim__op_row *row = plim__op_row_of(node->op);
     const plim__stage *s = &r->p->stage[r->stage];
     worker *w = &r->worker[thread];
-    const plim__range *axis = &w->block.axis[n->axis0];
+    const plim__range *axis = plim__axes_of(&w->block, n);
     plim__view out[PLIM__MAX_OUT];
     for (uint32_t j = 0; j < node->n_out; j++) {
         plim__view base = n->copies_slot != PLIM__NONE && thread > 0 ? acc_view(r, n, j, thread) : operand_view(r, n->out[j], thread);
@@ -457,7 +482,9 @@ static void run_block(void *arg, uint64_t block, uint32_t thread)
 {
     pass_run *r = arg;
     const plim__stage *s = &r->p->stage[r->stage];
-    plim__stage_regions(r->g, r->p, s, &r->tile, (uint32_t)block, r->blocks, &r->worker[thread].block);
+    plim__ranges *ranges = &r->worker[thread].block;
+    ranges->axis0 = r->p->node[s->first].axis0;
+    plim__stage_regions(r->g, r->p, s, &r->tile, (uint32_t)block, r->blocks, ranges);
     for (uint32_t i = s->first; i < s->first + s->count; i++) run_node(r, &r->p->node[i], thread);
 }
 
@@ -486,10 +513,29 @@ static void watch(pass_run *r, const plim__stage *s)
         }
 }
 
+/* Gives a value that the stage touches its place, unless it has one: `place` may be of another stage, so `placed` has to agree. */
+static void place(pass_run *r, uint32_t v, uint32_t *n)
+{
+    if (r->place[v] < *n && r->placed[r->place[v]] == v) return;
+    r->place[v] = *n;
+    r->placed[(*n)++] = v;
+}
+
+static void place_values(pass_run *r, const plim__stage *s)
+{
+    uint32_t placed = 0;
+    for (uint32_t i = s->first; i < s->first + s->count; i++) {
+        const plim__pnode *n = &r->p->node[i];
+        for (uint32_t k = 0; k < r->g->node[n->node].n_in; k++) place(r, r->p->operand[n->in0 + k], &placed);
+        for (uint32_t j = 0; j < r->g->node[n->node].n_out; j++) place(r, n->out[j], &placed);
+    }
+}
+
 static plim_status step_stage(pass_run *r, uint32_t index)
 {
     const plim__stage *s = &r->p->stage[index];
     r->stage = index;
+    place_values(r, s);
     r->blocks = plim__stage_blocks(r->p, s, &r->tile);
     PLIM_ASSERT(r->blocks >= 1 && (!s->pool || r->blocks == 1));
     for (uint32_t i = s->first; i < s->first + s->count; i++) {

@@ -15,11 +15,12 @@
  * plim__io_layout_of promises that a box never needs less room when it grows, so halving finds the largest that fits.
  *
  * Memory: one arena holds the transfer engine's buffers and both slots; the handle comes from the caller's allocator. The budget is for the
- * whole process: what it had resident when the walk began, the arena, and a reserve for threads and the kernel. */
+ * whole process, as plan/budget.h counts it. */
 #include "run/tiles.h"
 #include "core/size.h"
 #include "formats/array_file.h"
 #include "io/io.h"
+#include "plan/budget.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -31,10 +32,6 @@
 #define RUN_GOOD ((int64_t)64 << 10)
 #define HALO_GOOD 8
 #define ARENA_GOOD (256 * MIB)
-#define RESERVE_BASE MIB                         /* page tables, the handle, what the C library keeps */
-#define RESERVE_THREAD ((uint64_t)64 << 10)      /* stacks: the pages touched, and the kernel's */
-#define RESERVE_CACHE MIB                        /* per thread, where transfers pass through the page cache */
-#define BASELINE_NOISE ((uint64_t)512 << 10)     /* the kernel's count of resident pages is that inexact */
 
 /* From generous to frugal. A transfer engine should not take more than a quarter of what there is. */
 static const plim__io_config engines[] = {
@@ -211,12 +208,6 @@ static uint64_t arena_need(const plim_tiles *t)
     return engine_bytes(t) + slot_count(t) * (in + out);
 }
 
-static uint64_t reserve_need(const plim_tiles *t)
-{
-    const bool cached = t->in.drop || (t->writes && t->set.no_direct_io);
-    return RESERVE_BASE + t->engine.threads * (RESERVE_THREAD + (cached ? RESERVE_CACHE : 0));
-}
-
 /* The largest extent of axis d, not above `most`, with which the arena still fits; parts of equal size where it is cut. */
 static void grow(plim_tiles *t, uint32_t d, int64_t most, uint64_t room)
 {
@@ -260,41 +251,38 @@ static void choose_tile(plim_tiles *t, const bool *chosen, uint64_t room)
         if (chosen[t->order[k]]) grow(t, t->order[k], n[t->order[k]], good);
 }
 
-static plim_status refuse(const plim_tiles *t, uint64_t need, uint64_t budget, uint64_t baseline, plim_error *err)
+static plim_status refuse(const plim_tiles *t, uint64_t need, const plim__budget *budget, plim_error *err)
 {
     char a[32], b[32], c[32];
     if (err && err->code == PLIM_OK) {
         err->need = need;
-        err->have = budget;
+        err->have = budget->bytes;
     }
     return plim__fail_at(err, PLIM_E_BUDGET, t->in_path, "tiles of %.200s do not fit: at least %s (%llu bytes) are needed, the budget is %s, "
                          "of which the process has %s already",
-                         t->in_path, plim_bytes_format(a, sizeof a, need), (unsigned long long)need, plim_bytes_format(b, sizeof b, budget),
-                         plim_bytes_format(c, sizeof c, baseline));
+                         t->in_path, plim_bytes_format(a, sizeof a, need), (unsigned long long)need, plim_bytes_format(b, sizeof b, budget->bytes),
+                         plim_bytes_format(c, sizeof c, budget->baseline));
 }
 
 /* Settles engine, tile and arena inside the budget. */
 static plim_status plan(plim_tiles *t, plim_error *err)
 {
-    uint64_t baseline, peak, budget = t->set.memory;
+    plim__budget b;
     bool chosen[PLIM_MAX_RANK] = {0};
-    PLIM_TRY(plim__resident_read(&baseline, &peak, t->os, err));
-    if (budget == 0) {
-        plim_limits limits;
-        PLIM_TRY(plim__limits_read(&limits, t->os, err));
-        budget = limits.budget;
-    }
+    PLIM_TRY(plim__budget_start(&b, t->os, err));
+    PLIM_TRY(plim__budget_measure(&b, &t->set, t->set.threads ? t->set.threads : plim__cpu_count(t->os), false, err));
     for (uint32_t d = 0; d < t->rank; d++) {
         chosen[d] = t->tile[d] == 0 && t->bytes_total > 0;
         if (chosen[d]) t->tile[d] = 1;
     }
+    const uint64_t room = plim__budget_room(&b, b.bytes);
     for (size_t i = 0; i < N_ENGINES; i++) {
         t->engine = engines[i];
-        const uint64_t least = arena_need(t), taken = baseline + reserve_need(t);
+        const uint64_t least = arena_need(t);
         const bool last = i + 1 == N_ENGINES;
-        if (last && taken + least > budget) return refuse(t, taken + least + BASELINE_NOISE, budget, baseline, err);
-        if (taken + least > budget || (!last && plim__io_bytes(&t->engine) > (budget - taken) / 4)) continue;
-        choose_tile(t, chosen, budget - taken);
+        if (last && least > room) return refuse(t, plim__budget_floor(&b, plim__budget_for(&b, least)), &b, err);
+        if (least > room || (!last && plim__io_bytes(&t->engine) > room / 4)) continue;
+        choose_tile(t, chosen, room);
         break;
     }
     t->count = t->bytes_total > 0;
