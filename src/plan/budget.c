@@ -112,30 +112,32 @@ static uint64_t own_in_memory(const plim_plan *plan)
 
 /* ---------------------------------------------------------------------------------------------------------- tables */
 
-void plim__pass_largest_stage(const plim_plan *plan, const plim__pass *p, uint64_t *axes, uint64_t *values)
+plim__stage_size plim__pass_largest_stage(const plim_plan *plan, const plim__pass *p)
 {
-    *axes = *values = 0;
+    plim__stage_size most = {.operands = PLIM__MAX_OUT};
     for (uint32_t i = 0; i < p->n_stages; i++) {
         const plim__stage *s = &p->stage[i];
-        uint64_t touched = 0, ranges = 0;
+        uint64_t values = 0, axes = 0;
         PLIM_ASSERT(s->count > 0 && s->first + s->count <= p->n_nodes);
         for (uint32_t k = s->first; k < s->first + s->count; k++) {
             const plim__node *n = &plan->graph->node[p->node[k].node];
-            PLIM_ASSERT(p->node[k].axis0 == p->node[s->first].axis0 + ranges); /* the axes of a stage lie together */
-            touched += n->n_in + n->n_out; /* some of them twice */
-            ranges += p->node[k].axes.n;
+            PLIM_ASSERT(p->node[k].axis0 == p->node[s->first].axis0 + axes); /* the axes of a stage lie together */
+            values += n->n_in + n->n_out; /* some of them twice */
+            axes += p->node[k].axes.n;
+            most.operands = larger(most.operands, n->n_in);
         }
-        *axes = larger(*axes, ranges);
-        *values = larger(*values, touched < p->n_values ? touched : p->n_values);
+        most.axes = larger(most.axes, axes);
+        most.values = larger(most.values, values < p->n_values ? values : p->n_values);
     }
+    return most;
 }
 
 static uint64_t range_bytes(uint64_t axes, uint64_t values) { return axes * sizeof(plim__range) + values * sizeof(plim__region); }
 
 /* What each thread has for the stage that it runs: ranges, and views of a node's operands. */
-static uint64_t thread_bytes(const plim_plan *plan, uint64_t axes, uint64_t values, uint64_t operands)
+static uint64_t thread_bytes(const plim_plan *plan, const plim__stage_size *s)
 {
-    return plan->threads * (range_bytes(axes, values) + (operands + PLIM__MAX_OUT) * sizeof(plim__view) + 64);
+    return plan->threads * (range_bytes(s->axes, s->values) + s->operands * sizeof(plim__view) + 64);
 }
 
 /* Where each value is in the current tile and in the next, and in the tables of the stage that runs. */
@@ -148,13 +150,12 @@ static uint64_t transfer_bytes(uint64_t boxes, uint64_t steps) { return boxes * 
 
 uint64_t plim__pass_runner_bytes(const plim_plan *plan, const plim__pass *p)
 {
-    uint64_t axes, values, boxes = 0, steps = 0, operands = 0;
-    plim__pass_largest_stage(plan, p, &axes, &values);
+    const plim__stage_size stage = plim__pass_largest_stage(plan, p);
+    uint64_t boxes = 0, steps = 0;
     for (uint32_t v = 0; v < p->n_values; v++)
         if (p->value[v].file != PLIM__NONE && p->value[v].slot != PLIM__NONE) boxes += plan->slot[p->value[v].slot].copies;
     for (uint32_t i = 0; i < p->n_steps; i++) steps += p->step[i].kind == PLIM__STEP_READ || p->step[i].kind == PLIM__STEP_WAIT;
-    for (uint32_t i = 0; i < p->n_nodes; i++) operands = larger(operands, plan->graph->node[p->node[i].node].n_in);
-    return value_bytes(p->n_axes, p->n_values, values) + transfer_bytes(boxes, steps) + thread_bytes(plan, axes, values, operands);
+    return value_bytes(p->n_axes, p->n_values, stage.values) + transfer_bytes(boxes, steps) + thread_bytes(plan, &stage);
 }
 
 /* Of the plan's own tables. */
@@ -179,15 +180,16 @@ static uint64_t tables_of(const plim_plan *plan)
 static uint64_t guess_tables(const plim_plan *plan)
 {
     const plim_graph *g = plan->graph;
-    uint64_t operands = 0, axes = 0, most = 0;
+    plim__stage_size all = {.values = g->n_values, .operands = PLIM__MAX_OUT};
+    uint64_t operands = 0;
     PLIM_ASSERT(plan->n_passes == 0);
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         operands += g->node[i].n_in;
-        axes += plan->nest.axes[i].n;
-        most = larger(most, g->node[i].n_in);
+        all.axes += plan->nest.axes[i].n;
+        all.operands = larger(all.operands, g->node[i].n_in);
     }
-    return planner_bytes(g->n_nodes, g->n_values, operands) + value_bytes(axes, g->n_values, g->n_values) + transfer_bytes(g->n_values, 2 * g->n_values) +
-           (plan->thorough ? 0 : thread_bytes(plan, axes, g->n_values, most));
+    return planner_bytes(g->n_nodes, g->n_values, operands) + value_bytes(all.axes, all.values, all.values) + transfer_bytes(all.values, 2 * all.values) +
+           (plan->thorough ? 0 : thread_bytes(plan, &all));
 }
 
 void plim__budget_look_at_program(plim_plan *plan)

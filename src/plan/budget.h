@@ -14,7 +14,6 @@
 #include "os/os.h"
 
 struct plim__pass;
-struct plim__stage;
 
 typedef struct plim__budget {
     const plim__os *os;
@@ -50,8 +49,13 @@ bool plim__resident_is_known(void);
 
 /** Bytes that the plan needs: its arena, its tables where they are larger than was guessed, the file of our own where that takes memory. */
 uint64_t plim__plan_need(const plim_plan *plan);
-/** The most axes and values that a stage of the pass touches: the size of each thread's tables. */
-void plim__pass_largest_stage(const plim_plan *plan, const struct plim__pass *p, uint64_t *axes, uint64_t *values);
+/** The most that a stage of the pass has: the sizes of each thread's tables. */
+typedef struct plim__stage_size {
+    uint64_t axes, values; /* of all its nodes */
+    uint64_t operands;     /* of one of them; at least PLIM__MAX_OUT */
+} plim__stage_size;
+
+plim__stage_size plim__pass_largest_stage(const plim_plan *plan, const struct plim__pass *p);
 /** Bytes of tables that the runner allocates for the pass. */
 uint64_t plim__pass_runner_bytes(const plim_plan *plan, const struct plim__pass *p);
 

@@ -102,7 +102,7 @@ static bool lacks_folder(const plim_plan *plan)
     return false;
 }
 
-static plim_status refuse(const plim_plan *plan, plim_error *err)
+plim_status plim__plan_refuse(const plim_plan *plan, plim_error *err)
 {
     char need[32], have[32];
     plim_bytes_format(need, sizeof need, plan->facts.floor_bytes);
@@ -115,21 +115,16 @@ static plim_status refuse(const plim_plan *plan, plim_error *err)
                       lacks_folder(plan) ? "; with a folder for what is kept from run to run (--spill DIR) less may do" : "");
 }
 
-static void set_floor(plim_plan *plan)
+void plim__plan_set_floor(plim_plan *plan)
 {
     plan->facts.floor_bytes = plim__budget_floor(&plan->budget, plim__budget_for(&plan->budget, plan->floor_need));
 }
 
 static plim_status begin(plim_plan *plan, plim_error *err)
 {
-    PLIM_TRY(add_inputs(plan, err));
-    PLIM_TRY(add_outputs(plan, err));
-    PLIM_TRY(add_states(plan, err));
-    PLIM_TRY(plim__budget_measure(&plan->budget, &plan->set, plan->threads, plan->thorough, err));
-    plim__budget_look_at_program(plan);
     PLIM_TRY(plim__portfolio_new(&plan->portfolio, plan, err));
     PLIM_TRY(plim__portfolio_floor(plan->portfolio, &plan->floor_need));
-    set_floor(plan);
+    plim__plan_set_floor(plan);
     return PLIM_OK;
 }
 
@@ -140,8 +135,8 @@ plim_status plim__plan_make(plim_plan *plan, uint64_t most, bool *fits, plim_err
 
 plim_status plim__plan_end(plim_plan *plan, plim_error *err)
 {
-    PLIM_ASSERT(plan->portfolio && (plan->n_passes > 0 || plan->graph->n_nodes == 0));
-    plim__portfolio_free(&plan->portfolio);
+    PLIM_ASSERT(plan->n_passes > 0 || plan->graph->n_nodes == 0);
+    if (plan->portfolio) plim__portfolio_free(&plan->portfolio);
     plim__budget_state(plan);
     return plim__plan_explain(plan, err);
 }
@@ -154,13 +149,13 @@ static plim_status make_and_end(plim_plan *plan, plim_error *err)
     const bool inside = plan->floor_need <= room && plim__budget_planning(b) <= b->bytes;
     bool found = false;
     if (inside || plan->set.plan_anyway) PLIM_TRY(plim__plan_make(plan, inside ? room : plan->floor_need + b->floor_slack, &found, err));
-    if (!found) return refuse(plan, err);
+    if (!found) return plim__plan_refuse(plan, err);
     PLIM_TRY(plim__plan_end(plan, err));
     PLIM_ASSERT(!plan->facts.fits || plan->facts.planned_peak_bytes + plan->facts.reserve_bytes <= plan->facts.budget_bytes);
     plan->facts.fits &= inside;
     if (plan->facts.fits || plan->set.plan_anyway) return PLIM_OK;
-    set_floor(plan); /* planning itself has taken more than the budget */
-    return refuse(plan, err);
+    plim__plan_set_floor(plan); /* planning itself has taken more than the budget */
+    return plim__plan_refuse(plan, err);
 }
 
 /* What is asked of the graph again and again. */
@@ -202,6 +197,19 @@ static plim_status index_graph(plim_plan *plan, plim_error *err)
     return plim__nests_new(&plan->nest, g, a, err);
 }
 
+/* Everything that does not depend on how it is planned. */
+static plim_status look_at_program(plim_plan *plan, plim_error *err)
+{
+    PLIM_TRY(plim__budget_start(&plan->budget, plan->os, err));
+    PLIM_TRY(index_graph(plan, err));
+    PLIM_TRY(add_inputs(plan, err));
+    PLIM_TRY(add_outputs(plan, err));
+    PLIM_TRY(add_states(plan, err));
+    PLIM_TRY(plim__budget_measure(&plan->budget, &plan->set, plan->threads, plan->thorough, err));
+    plim__budget_look_at_program(plan);
+    return PLIM_OK;
+}
+
 static plim_status open_plan(plim_plan **out, const plim_graph *g, const plim_settings *set, const plim__os *os, const plim__preference *prefer,
                              bool thorough, plim_error *err)
 {
@@ -220,9 +228,7 @@ static plim_status open_plan(plim_plan **out, const plim_graph *g, const plim_se
     plan->pool_threads = plan->threads < cpus ? plan->threads : cpus;
     plan->set.machine = NULL; /* copied */
     plim_status status = plim__speed_new(&plan->speed, set->machine, plan->threads, err);
-    if (status == PLIM_OK) status = plim__budget_start(&plan->budget, os, err);
-    if (status == PLIM_OK) status = index_graph(plan, err);
-    if (status == PLIM_OK) status = begin(plan, err);
+    if (status == PLIM_OK) status = look_at_program(plan, err);
     if (status == PLIM_OK) *out = plan;
     else plim__plan_drop(plan);
     return status;
@@ -230,7 +236,18 @@ static plim_status open_plan(plim_plan **out, const plim_graph *g, const plim_se
 
 plim_status plim__plan_begin(plim_plan **out, const plim_graph *g, const plim_settings *set, const plim__os *os, plim_error *err)
 {
-    return open_plan(out, g, set, os, NULL, true, err);
+    PLIM_TRY(open_plan(out, g, set, os, NULL, true, err));
+    const plim_status status = begin(*out, err);
+    if (status != PLIM_OK) {
+        plim__plan_drop(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+plim_status plim__plan_open(plim_plan **out, const plim_graph *g, const plim_settings *set, const plim__os *os, plim_error *err)
+{
+    return open_plan(out, g, set, os, NULL, false, err);
 }
 
 static plim_status new_plan(plim_plan **out, const plim_graph *g, const plim_settings *set, const plim__os *os, const plim__preference *prefer,
@@ -240,7 +257,8 @@ static plim_status new_plan(plim_plan **out, const plim_graph *g, const plim_set
     plim_plan *plan;
     *out = NULL;
     PLIM_TRY(open_plan(&plan, g, set, os, prefer, thorough, err));
-    const plim_status status = make_and_end(plan, err);
+    plim_status status = begin(plan, err);
+    if (status == PLIM_OK) status = make_and_end(plan, err);
     plan->facts.plan_seconds = (double)(os->clock_ns(os->self) - start) * 1e-9;
     plan->prefer = NULL;
     if (status == PLIM_OK) *out = plan;

@@ -304,6 +304,13 @@ plim_status plim__plan_begin(plim_plan **out, const plim_graph *g, const plim_se
 plim_status plim__plan_make(plim_plan *plan, uint64_t most, bool *fits, plim_error *err);
 /** States the facts of the plan that was made last, for its budget, and frees what planning needed. */
 plim_status plim__plan_end(plim_plan *plan, plim_error *err);
+/** A plan without passes, for callers that have passes built as they choose (plim__search_one_pass): files and budget are known. Then floor_need and
+ *  plim__plan_set_floor; plim__plan_end, or plim__plan_refuse. */
+plim_status plim__plan_open(plim_plan **out, const plim_graph *g, const plim_settings *set, const plim__os *os, plim_error *err);
+/** The printed floor, from floor_need. */
+void plim__plan_set_floor(plim_plan *plan);
+/** @return PLIM_E_BUDGET, with the floor */
+plim_status plim__plan_refuse(const plim_plan *plan, plim_error *err);
 void plim__plan_drop(plim_plan *plan);
 plim_status plim__plan_check(const plim_plan *plan, plim_error *err); /* check.c */
 plim_status plim__plan_explain(plim_plan *plan, plim_error *err);    /* explain.c */

@@ -36,6 +36,8 @@ struct plim__pass_run {
     const plim__pass *p;
     int64_t trips[PLIM__MAX_LOOPS];
     int64_t n_tiles, it;
+    uint32_t step;            /* the next of this tile */
+    bool callers_turn;        /* it is a stage that the caller computes, and he has been told */
     int64_t ring;             /* slots of the rings that are read into */
     int64_t read_ahead;       /* tiles whose body reads have been issued */
     plim__overlap overlap;
@@ -87,30 +89,18 @@ static void free_ranges(plim__ranges *x, const pass_run *r)
     plim__free(&r->plan->alloc, x->region);
 }
 
-static uint32_t most_operands(const pass_run *r)
-{
-    uint32_t most = PLIM__MAX_OUT;
-    for (uint32_t i = 0; i < r->p->n_nodes; i++) {
-        const uint32_t n = r->g->node[r->p->node[i].node].n_in;
-        most = n > most ? n : most;
-    }
-    return most;
-}
-
 /* What every thread has: ranges for the largest stage. */
 static plim_status new_workers(pass_run *r)
 {
-    const uint32_t operands = most_operands(r);
-    uint64_t axes, values;
-    plim__pass_largest_stage(r->plan, r->p, &axes, &values);
+    const plim__stage_size most = plim__pass_largest_stage(r->plan, r->p);
     r->worker = new_table(r, r->plan->threads, sizeof *r->worker);
     r->place = new_table(r, r->p->n_values, sizeof *r->place);
-    r->placed = new_table(r, values, sizeof *r->placed);
+    r->placed = new_table(r, most.values, sizeof *r->placed);
     if (!r->worker || !r->place || !r->placed) return PLIM_E_NOMEM;
     for (uint32_t w = 0; w < r->plan->threads; w++) {
-        PLIM_TRY(new_ranges(&r->worker[w].block, r, axes, values));
+        PLIM_TRY(new_ranges(&r->worker[w].block, r, most.axes, most.values));
         r->worker[w].block.place = r->place;
-        r->worker[w].in = new_table(r, operands, sizeof *r->worker[w].in);
+        r->worker[w].in = new_table(r, most.operands, sizeof *r->worker[w].in);
         if (!r->worker[w].in) return PLIM_E_NOMEM;
     }
     return PLIM_OK;
@@ -567,16 +557,38 @@ static plim_status run_step(pass_run *r, const plim__step *s)
     return PLIM_OK;
 }
 
-static plim_status run_tile(pass_run *r)
+static plim_status begin_tile(pass_run *r)
 {
     loops_of_tile(r, r->it, r->loop);
     PLIM_TRY(read_ahead(r));
     plim__pass_regions(r->g, r->p, r->loop, &r->tile);
-    PLIM_TRY(view_tile(r));
-    for (uint32_t i = 0; i < r->p->n_steps; i++) {
-        const plim__step *s = &r->p->step[i];
+    return view_tile(r);
+}
+
+/* Is it a stage that the caller computes, and is there anything to compute? Then its outputs are free to be filled. */
+static plim_status give_to_caller(pass_run *r, const plim__step *s, bool *given)
+{
+    *given = false;
+    if (s->kind != PLIM__STEP_STAGE) return PLIM_OK;
+    const plim__pnode *n = &r->p->node[r->p->stage[s->index].first];
+    if (!(plim__op_row_of(r->g->node[n->node].op)->flags & PLIM__OP_CALLER) || empty_part(n, &r->tile.axis[n->axis0])) return PLIM_OK;
+    PLIM_ASSERT(r->p->stage[s->index].count == 1 && r->p->stage[s->index].pool);
+    *given = true;
+    return wait_outputs(r, n);
+}
+
+/* From where it is up to a stage that the caller computes, or to the end of the tile. */
+static plim_status run_steps(pass_run *r)
+{
+    for (; r->step < r->p->n_steps; r->step++) {
+        const plim__step *s = &r->p->step[r->step];
         if (!(s->post ? at_last(r, s->depth) : at_first(r, s->depth))) continue;
-        PLIM_TRY(overlap(r, i));
+        if (!r->callers_turn) {
+            PLIM_TRY(overlap(r, r->step));
+            PLIM_TRY(give_to_caller(r, s, &r->callers_turn));
+            if (r->callers_turn) return PLIM_OK;
+        }
+        r->callers_turn = false;
         PLIM_TRY(run_step(r, s));
     }
     return plim__run_progress(r->run, false);
@@ -602,24 +614,47 @@ void plim__pass_run_free(plim__pass_run **pr)
 {
     pass_run *r = *pr;
     if (!r) return;
+    r->err = NULL;
+    if (r->run->io && r->transfer) (void)wait_all(r); /* a run that is dropped before its end has something in flight */
     free_tables(r);
     plim__free(&r->plan->alloc, r);
     *pr = NULL;
 }
 
+/* Also on failure: nothing may be in flight into memory that is about to go. */
+static plim_status end_pass(pass_run *r, plim_status status)
+{
+    if (r->it > 0) r->it--;
+    if (!r->run->io) return status;
+    const plim_status waited = wait_all(r);
+    if (status == PLIM_OK) status = waited;
+    return status == PLIM_OK ? plim__io_flush(r->run->io, r->err) : status;
+}
+
+plim_status plim__pass_run_next(plim__pass_run *r, plim__call *part, bool *stopped)
+{
+    plim_status status = PLIM_OK;
+    r->err = r->run->err;
+    for (; r->it < r->n_tiles && status == PLIM_OK; r->it++, r->step = 0) {
+        if (r->step == 0 && !r->callers_turn) status = begin_tile(r);
+        if (status == PLIM_OK) status = run_steps(r);
+        if (status != PLIM_OK || !r->callers_turn) continue;
+        const plim__pnode *n = &r->p->node[r->p->stage[r->p->step[r->step].index].first];
+        *part = (plim__call){.graph = r->g, .node = &r->g->node[n->node], .in = &r->view[r->p->operand[n->in0]], .out = &r->view[n->out[0]],
+                             .axis = &r->tile.axis[n->axis0]};
+        *stopped = true;
+        return PLIM_OK;
+    }
+    *stopped = false;
+    return end_pass(r, status);
+}
+
 plim_status plim__pass_run_go(plim__pass_run *r)
 {
-    plim__run_state *run = r->run;
-    plim_status status = PLIM_OK;
-    r->err = run->err;
-    r->read_ahead = 0;
-    for (r->it = 0; r->it < r->n_tiles && status == PLIM_OK; r->it++) status = run_tile(r);
-    if (r->it > 0) r->it--;
-    /* Also on failure: nothing may be in flight into memory that is about to go. */
-    if (run->io) {
-        const plim_status waited = wait_all(r);
-        if (status == PLIM_OK) status = waited;
-        if (status == PLIM_OK) status = plim__io_flush(run->io, run->err);
-    }
+    plim__call part;
+    bool stopped;
+    r->it = r->read_ahead = r->step = 0;
+    const plim_status status = plim__pass_run_next(r, &part, &stopped);
+    PLIM_ASSERT(!stopped); /* a program of which the caller computes a part is run by plim__run_next */
     return status;
 }
