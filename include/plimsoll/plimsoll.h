@@ -262,8 +262,8 @@ struct plim_settings {
     uint64_t baseline;     /**< what the process has beside a plan's memory; 0: what this one has when the plan is made. Given, plans of several
                                 programs are alike, whatever is left in this process from those before */
     uint32_t threads;      /**< 0: the CPUs this process may use */
-    const char *spill_dir; /**< where values that do not fit may go; NULL: no values are spilled. What a training
-                                carries from step to step and is not held goes to the current folder then */
+    const char *spill_dir; /**< where values that do not fit may go, and what a training carries from step to step; NULL: nothing is
+                                written but what was asked for, so all that is carried has to fit */
     uint32_t seconds_max;  /**< for searches; 0: default */
     bool no_direct_io;     /**< use the page cache even where direct I/O works */
     bool pin;              /**< the memory of a run is locked, so that it is never swapped: needs RLIMIT_MEMLOCK */

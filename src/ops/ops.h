@@ -49,7 +49,8 @@
     X(LRN, lrn)                           \
     X(LRN_BACK, lrn_back)                 \
     X(RANDOM, random)                     \
-    X(OPTIMIZE, optimize)
+    X(OPTIMIZE, optimize)                 \
+    X(CALLER_COMPUTES, caller)
 
 enum {
 #define X(id, row) PLIM__OP_##id,
@@ -68,6 +69,10 @@ plim_status plim__op_elementwise(plim_graph *g, plim__ew fn, plim_dtype compute,
                                  uint32_t *v, plim_error *err);
 /** A copy in another dtype; x itself where it has that dtype already. Float to integer truncates, NumPy's way; nothing saturates. */
 plim_status plim__op_cast(plim_graph *g, uint32_t x, plim_dtype to, uint32_t *v, plim_error *err);
+
+/* ---- caller.c: what the caller of the library computes itself. Element i of a result as large as x, of dtype *out, reads x from i - overlap to i + overlap
+ *      in every dimension, as far as x goes; out NULL: no result but a byte that says nothing */
+plim_status plim__op_caller(plim_graph *g, uint32_t x, const int64_t overlap[], const plim_dtype *out, uint32_t *v, plim_error *err);
 
 /* ---- shape.c */
 plim_status plim__op_transpose(plim_graph *g, uint32_t x, const uint32_t perm[], uint32_t *v, plim_error *err); /* out dim d is in dim perm[d] */

@@ -396,10 +396,10 @@ plim_status plim__check_boxes(const plim_plan *plan, const plim__pass *p, const 
 {
     const plim__alloc *a = &plan->alloc;
     looker k = {.plan = plan, .g = plan->graph, .p = p, .err = err};
-    k.tile = (plim__ranges){plim__new(a, p->n_axes, sizeof *k.tile.axis, err),
-                            plim__new(a, p->n_values, sizeof *k.tile.region, err)};
-    k.block = (plim__ranges){plim__new(a, p->n_axes, sizeof *k.block.axis, err),
-                             plim__new(a, p->n_values, sizeof *k.block.region, err)};
+    k.tile = (plim__ranges){.axis = plim__new(a, p->n_axes, sizeof *k.tile.axis, err),
+                            .region = plim__new(a, p->n_values, sizeof *k.tile.region, err)};
+    k.block = (plim__ranges){.axis = plim__new(a, p->n_axes, sizeof *k.block.axis, err),
+                             .region = plim__new(a, p->n_values, sizeof *k.block.region, err)};
     k.last_use = plim__new(a, p->n_values, sizeof *k.last_use, err);
     plim_status status =
         k.tile.axis && k.tile.region && k.block.axis && k.block.region && k.last_use ? PLIM_OK : PLIM_E_NOMEM;

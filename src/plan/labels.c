@@ -172,7 +172,7 @@ static void spread_from(plim__labels *l, const plim_graph *g, const bool *active
     l->n = 0;
     l->changed[driver] = l->clock = 1;
     const plim_shape *s = &g->value[driver].shape;
-    for (uint32_t d = 0; d < s->rank; d++) {
+    for (uint32_t d = 0; d < s->rank && l->n < PLIM__MAX_LOOPS; d++) {
         if (s->dim[d] <= 1) continue;
         l->extent[l->n] = s->dim[d];
         l->dim[driver][d] = (int8_t)l->n++;

@@ -24,6 +24,7 @@
 
 #include "graph/op.h"
 #include "io/io.h"
+#include "plan/budget.h"
 #include "plan/machine.h"
 #include "plan/nests.h"
 
@@ -245,18 +246,21 @@ struct plim_plan {
     uint64_t arena_bytes;
     uint32_t read_copies, write_copies; /* of the rings */
     uint32_t n_steps;     /* length of the time line */
+    plim__budget budget;
+    bool own_is_memory;   /* the file of our own lies on a file system that lives in memory */
     plim_facts facts;
     struct plim__run *run; /* the last run: its arena holds the results that were kept in memory */
     /* while it is being planned */
     struct plim__portfolio *portfolio;
-    uint64_t uncut_tables; /* bytes of tables of the program run uncut: what the extras count */
-    uint64_t beside;       /* bytes of the budget that something else in the process needs */
-    uint64_t tmpfs;        /* bytes of outputs on a file system that lives in memory */
-    bool own_is_memory;    /* so does the file of our own */
-    uint64_t floor_slack;  /* what the printed floor has on top: the next process may be a little larger */
-    uint64_t peak_before;  /* the most bytes that were resident before it was planned */
     uint64_t floor_need;   /* the least plim__plan_need that there is a plan for */
 };
+
+/** Does no file that is there hold the input: is it a state, or does whoever runs the program make it? What is not held of these lies in the file of our own. */
+static inline bool plim__input_is_ours(const plim_plan *plan, uint32_t v)
+{
+    const plim__source *s = &plan->graph->source[plan->graph->value[v].source];
+    return plan->state_of[v] != PLIM__NONE || (s->stay == PLIM__STAY_MAY && (s->made || !s->path[0]));
+}
 
 /** Does the slot hold an input from run to run? */
 static inline bool plim__slot_is_held(const plim_plan *plan, uint32_t slot)
@@ -267,11 +271,16 @@ static inline bool plim__slot_is_held(const plim_plan *plan, uint32_t slot)
 
 /* ---- regions.c: shared by the planner, which measures, and the runner, which does ---- */
 
-/** Scratch for region computations of one pass: the caller's, two arrays. */
+/** Scratch for region computations of one pass, or of one of its stages: the caller's, two arrays. */
 typedef struct plim__ranges {
-    plim__range *axis;    /* n_axes */
-    plim__region *region; /* n_values */
+    plim__range *axis;     /* n_axes of the pass; or those of a stage, from axis0 on */
+    plim__region *region;  /* n_values of the pass; or those that a stage touches, each at its place */
+    const uint32_t *place; /* [n_values of the pass]; NULL: value v is at v */
+    uint32_t axis0;
 } plim__ranges;
+
+static inline plim__region *plim__region_of(const plim__ranges *r, uint32_t v) { return &r->region[r->place ? r->place[v] : v]; }
+static inline plim__range *plim__axes_of(const plim__ranges *r, const plim__pnode *n) { return &r->axis[n->axis0 - r->axis0]; }
 
 /** For the tile `loop` (one range per loop), the axis ranges of every node and the box of every value. */
 void plim__pass_regions(const plim_graph *g, const plim__pass *p, const plim__range *loop, plim__ranges *out);
@@ -302,23 +311,13 @@ plim_status plim__plan_begin(plim_plan **out, const plim_graph *g, const plim_se
 plim_status plim__plan_make(plim_plan *plan, uint64_t most, bool *fits, plim_error *err);
 /** States the facts of the plan that was made last, for its budget, and frees what planning needed. */
 plim_status plim__plan_end(plim_plan *plan, plim_error *err);
-/** Bytes that the plan needs: its arena, its tables where they are larger than uncut_tables, the file of our own where that takes memory. */
-uint64_t plim__plan_need(const plim_plan *plan);
-/** The budget for a plan with this need. */
-uint64_t plim__plan_budget(const plim_plan *plan, uint64_t need);
-/** The largest need inside a budget. */
-uint64_t plim__plan_room(const plim_plan *plan, uint64_t budget);
-/** The floor that is printed for programs whose smallest plans need `budget`: planning has to fit, too, and another command may have a slightly larger heap. */
-uint64_t plim__plan_printed_floor(const plim_plan *plan, uint64_t budget);
-/** The planned peak of the process with an arena of so many bytes: while it runs, or while it was planned. After plim__plan_end. */
-uint64_t plim__plan_peak(const plim_plan *plan, uint64_t arena);
-/** Does anything follow from what is resident? Not where any part of the program is sanitized: what was freed is kept there. */
-bool plim__resident_is_known(void);
-/** The budget that planning itself has needed; 0 where the process had had more memory before. */
-uint64_t plim__plan_planning_budget(const plim_plan *plan);
-
-/** Bytes of the plan's tables and the runner's, as they are counted among the extras: for callers that hold several plans. */
-uint64_t plim__plan_tables(const plim_plan *plan);
+/** A plan without passes, for callers that have passes built as they choose (plim__search_one_pass): files and budget are known. Then floor_need and
+ *  plim__plan_set_floor; plim__plan_end, or plim__plan_refuse. */
+plim_status plim__plan_open(plim_plan **out, const plim_graph *g, const plim_settings *set, const plim__os *os, plim_error *err);
+/** The printed floor, from floor_need. */
+void plim__plan_set_floor(plim_plan *plan);
+/** @return PLIM_E_BUDGET, with the floor */
+plim_status plim__plan_refuse(const plim_plan *plan, plim_error *err);
 void plim__plan_drop(plim_plan *plan);
 plim_status plim__plan_check(const plim_plan *plan, plim_error *err); /* check.c */
 plim_status plim__plan_explain(plim_plan *plan, plim_error *err);    /* explain.c */

@@ -42,13 +42,13 @@ static void root_ranges(const plim__pass *p, const plim__pnode *n, const plim__r
 
 /* Ranges that the demanded boxes of the outputs imply. A reduced axis is done whole; a scanned one from its beginning, for what comes before a part is in
  * the part's values. @return false: nothing is demanded, for no reader has elements; then nothing is done */
-static bool demanded_ranges(const plim__pnode *n, const plim__region *region, plim__range *axis)
+static bool demanded_ranges(const plim__pnode *n, const plim__ranges *have, plim__range *axis)
 {
     bool seen[PLIM__MAX_AXES] = {false}, demanded = false;
     PLIM_ASSERT(!n->accumulates || n->root); /* what accumulates is a root: its parts come from the loops */
     for (uint32_t a = 0; a < n->axes.n; a++) axis[a] = (plim__range){0, n->axes.axis[a].extent};
     for (uint32_t j = 0; j < PLIM__MAX_OUT && n->out[j] != PLIM__NONE; j++) {
-        const plim__region *r = &region[n->out[j]];
+        const plim__region *r = plim__region_of(have, n->out[j]);
         if (plim__region_count(r) == 0) continue;
         demanded = true;
         for (uint32_t d = 0; d < r->rank; d++) {
@@ -79,10 +79,10 @@ static bool part_or_next(const plim__pnode *n, const plim__range *axis, plim__ra
 
 /* Boxes of a node's operands from its axis ranges. A short axis has tiles without a part of it; they demand what the next part will. So what does not
  * move with a loop is demanded in its first tile, where it is read, and no box is left open. A node that nobody demands anything of demands nothing. */
-static void push_demands(const plim_graph *g, const plim__pass *p, const plim__pnode *n, const plim__range *axis, bool demanded, plim__region *region)
+static void push_demands(const plim_graph *g, const plim__pass *p, const plim__pnode *n, const plim__range *axis, bool demanded, plim__ranges *out)
 {
     const plim__node *node = &g->node[n->node];
-    for (uint32_t j = 0; j < node->n_out; j++) plim__region_writes(g, node, &n->axes, j, axis, &region[n->out[j]]);
+    for (uint32_t j = 0; j < node->n_out; j++) plim__region_writes(g, node, &n->axes, j, axis, plim__region_of(out, n->out[j]));
     plim__range part[PLIM__MAX_AXES];
     if (!demanded || !part_or_next(n, axis, part)) return;
     for (uint32_t k = 0; k < node->n_in; k++) {
@@ -92,7 +92,7 @@ static void push_demands(const plim_graph *g, const plim__pass *p, const plim__p
         plim__region need;
         need.rank = s->rank;
         for (uint32_t d = 0; d < s->rank; d++) need.dim[d] = plim__index_range(&index[d], part, s->dim[d]);
-        demand(&region[p->operand[n->in0 + k]], &need);
+        demand(plim__region_of(out, p->operand[n->in0 + k]), &need);
     }
 }
 
@@ -128,6 +128,7 @@ static void give_readers_back(const plim__pass *p, const plim__pnode *n, plim__r
 
 void plim__pass_regions(const plim_graph *g, const plim__pass *p, const plim__range *loop, plim__ranges *out)
 {
+    PLIM_ASSERT(!out->place && out->axis0 == 0); /* of the whole pass */
     for (uint32_t i = 0; i < p->n_values; i++) clear_region(&out->region[i], g->value[p->value[i].value].shape.rank);
     for (uint32_t i = p->n_nodes; i-- > 0;) {
         const plim__pnode *n = &p->node[i];
@@ -138,9 +139,9 @@ void plim__pass_regions(const plim_graph *g, const plim__pass *p, const plim__ra
             root_ranges(p, n, loop, axis);
             widen(n, out->region, axis);
         } else {
-            demanded = demanded_ranges(n, out->region, axis);
+            demanded = demanded_ranges(n, out, axis);
         }
-        push_demands(g, p, n, axis, demanded, out->region);
+        push_demands(g, p, n, axis, demanded, out);
         give_readers_back(p, n, out->region);
     }
 }
@@ -183,13 +184,13 @@ void plim__stage_regions(const plim_graph *g, const plim__pass *p, const plim__s
         const plim__node *node = &g->node[n->node];
         for (uint32_t k = 0; k < node->n_in; k++) {
             const uint32_t v = p->operand[n->in0 + k];
-            clear_region(&out->region[v], tile->region[v].rank);
+            clear_region(plim__region_of(out, v), tile->region[v].rank);
         }
-        for (uint32_t j = 0; j < node->n_out; j++) clear_region(&out->region[n->out[j]], tile->region[n->out[j]].rank);
+        for (uint32_t j = 0; j < node->n_out; j++) clear_region(plim__region_of(out, n->out[j]), tile->region[n->out[j]].rank);
     }
     for (uint32_t i = s->first + s->count; i-- > s->first;) {
         const plim__pnode *n = &p->node[i];
-        plim__range *axis = &out->axis[n->axis0];
+        plim__range *axis = plim__axes_of(out, n);
         bool demanded = true;
         if (plim__leaves_stage(p, n)) {
             for (uint32_t a = 0; a < n->axes.n; a++) axis[a] = tile->axis[n->axis0 + a];
@@ -202,9 +203,9 @@ void plim__stage_regions(const plim_graph *g, const plim__pass *p, const plim__s
             }
             for (uint32_t x = 0; x < n->axes.n; x++) demanded &= axis[x].hi > axis[x].lo; /* a part without iterations needs nothing inside the stage */
         } else {
-            demanded = demanded_ranges(n, out->region, axis);
+            demanded = demanded_ranges(n, out, axis);
         }
-        push_demands(g, p, n, axis, demanded, out->region);
+        push_demands(g, p, n, axis, demanded, out);
     }
 }
 

@@ -636,11 +636,12 @@ static void place_held(plim_plan *plan)
     for (uint32_t i = 0; i < g->n_states; i++) plan->write_file[g->state[i].out] = plan->held[g->state[i].in] ? PLIM__NONE : plan->state_file[i];
 }
 
-/* Bytes that an input takes in the arena, if it may be held there but need not. */
-static uint64_t may_hold(const plim_graph *g, uint32_t v)
+/* Bytes that an input takes in the arena, if it may be held there but need not: it has to where there is no other place for it. */
+static uint64_t may_hold(const plim_plan *plan, uint32_t v)
 {
+    const plim_graph *g = plan->graph;
     const bool may = g->value[v].kind == PLIM__VALUE_FILE && g->value[v].bytes > 0 && g->source[g->value[v].source].stay == PLIM__STAY_MAY;
-    return may ? plim__round_up(g->value[v].bytes, PLIM__IO_ALIGN) : 0;
+    return may && (plan->set.spill_dir || !plim__input_is_ours(plan, v)) ? plim__round_up(g->value[v].bytes, PLIM__IO_ALIGN) : 0;
 }
 
 static int smaller_input(const void *a, const void *b)
@@ -659,8 +660,8 @@ uint64_t plim__plan_hold(plim_plan *plan, uint64_t most)
     uint32_t n = 0, end = 0;
     for (uint32_t v = 0; v < g->n_values; v++) {
         const bool input = g->value[v].kind == PLIM__VALUE_FILE && g->value[v].bytes > 0;
-        plan->held[v] = input && g->source[g->value[v].source].stay >= PLIM__STAY_MAY;
-        const uint64_t bytes = may_hold(g, v);
+        plan->held[v] = input && (g->source[g->value[v].source].stay >= PLIM__STAY_MAY || (!plan->set.spill_dir && plim__input_is_ours(plan, v)));
+        const uint64_t bytes = may_hold(plan, v);
         may += bytes;
         if (bytes > 0) plan->held_size[n++] = (plim__held_size){bytes, v};
         else if (plan->held[v]) must += plim__round_up(g->value[v].bytes, PLIM__IO_ALIGN);

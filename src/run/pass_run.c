@@ -36,6 +36,8 @@ struct plim__pass_run {
     const plim__pass *p;
     int64_t trips[PLIM__MAX_LOOPS];
     int64_t n_tiles, it;
+    uint32_t step;            /* the next of this tile */
+    bool callers_turn;        /* it is a stage that the caller computes, and he has been told */
     int64_t ring;             /* slots of the rings that are read into */
     int64_t read_ahead;       /* tiles whose body reads have been issued */
     plim__overlap overlap;
@@ -46,7 +48,10 @@ struct plim__pass_run {
     plim__view *view;         /* [n_values] of the current tile; PRIVATE ones are made per block */
     transfer **transfer;      /* [n_values] one per copy of the slot, NULL where there is no file */
     worker *worker;           /* [threads] */
+    uint64_t table_bytes;     /* of all these */
     uint32_t stage, blocks;   /* of the stage that is running */
+    uint32_t *place;          /* [n_values] where a value that it touches lies in the threads' ranges */
+    uint32_t *placed;         /* which value lies there */
     _Atomic bool broken;      /* a box did not fit its slot */
     plim_error *err;          /* of the call that is under way */
 };
@@ -65,10 +70,16 @@ static bool has_file(const plim__pvalue *v)
     return v->file != PLIM__NONE;
 }
 
-static plim_status new_ranges(plim__ranges *x, const pass_run *r)
+static void *new_table(pass_run *r, uint64_t n, uint64_t size)
 {
-    x->axis = plim__new(&r->plan->alloc, r->p->n_axes, sizeof *x->axis, r->err);
-    x->region = plim__new(&r->plan->alloc, r->p->n_values, sizeof *x->region, r->err);
+    r->table_bytes += n * size;
+    return plim__new(&r->plan->alloc, n, size, r->err);
+}
+
+static plim_status new_ranges(plim__ranges *x, pass_run *r, uint64_t axes, uint64_t values)
+{
+    x->axis = new_table(r, axes, sizeof *x->axis);
+    x->region = new_table(r, values, sizeof *x->region);
     return x->axis && x->region ? PLIM_OK : PLIM_E_NOMEM;
 }
 
@@ -78,37 +89,39 @@ static void free_ranges(plim__ranges *x, const pass_run *r)
     plim__free(&r->plan->alloc, x->region);
 }
 
-static uint32_t most_operands(const pass_run *r)
+/* What every thread has: ranges for the largest stage. */
+static plim_status new_workers(pass_run *r)
 {
-    uint32_t most = PLIM__MAX_OUT;
-    for (uint32_t i = 0; i < r->p->n_nodes; i++) {
-        const uint32_t n = r->g->node[r->p->node[i].node].n_in;
-        most = n > most ? n : most;
+    const plim__stage_size most = plim__pass_largest_stage(r->plan, r->p);
+    r->worker = new_table(r, r->plan->threads, sizeof *r->worker);
+    r->place = new_table(r, r->p->n_values, sizeof *r->place);
+    r->placed = new_table(r, most.values, sizeof *r->placed);
+    if (!r->worker || !r->place || !r->placed) return PLIM_E_NOMEM;
+    for (uint32_t w = 0; w < r->plan->threads; w++) {
+        PLIM_TRY(new_ranges(&r->worker[w].block, r, most.axes, most.values));
+        r->worker[w].block.place = r->place;
+        r->worker[w].in = new_table(r, most.operands, sizeof *r->worker[w].in);
+        if (!r->worker[w].in) return PLIM_E_NOMEM;
     }
-    return most;
+    return PLIM_OK;
 }
 
 static plim_status new_tables(pass_run *r)
 {
-    const plim__alloc *a = &r->plan->alloc;
-    PLIM_TRY(new_ranges(&r->tile, r));
-    PLIM_TRY(new_ranges(&r->ahead, r));
-    r->view = plim__new(a, r->p->n_values, sizeof *r->view, r->err);
-    r->transfer = plim__new(a, r->p->n_values, sizeof *r->transfer, r->err);
-    r->worker = plim__new(a, r->plan->threads, sizeof *r->worker, r->err);
-    if (!r->view || !r->transfer || !r->worker) return PLIM_E_NOMEM;
+    PLIM_TRY(new_ranges(&r->tile, r, r->p->n_axes, r->p->n_values));
+    PLIM_TRY(new_ranges(&r->ahead, r, r->p->n_axes, r->p->n_values));
+    r->view = new_table(r, r->p->n_values, sizeof *r->view);
+    r->transfer = new_table(r, r->p->n_values, sizeof *r->transfer);
+    if (!r->view || !r->transfer) return PLIM_E_NOMEM;
     for (uint32_t v = 0; v < r->p->n_values; v++) {
         if (!has_file(&r->p->value[v])) continue;
-        r->transfer[v] = plim__new(a, copies_of(r, &r->p->value[v]), sizeof **r->transfer, r->err);
+        r->transfer[v] = new_table(r, copies_of(r, &r->p->value[v]), sizeof **r->transfer);
         if (!r->transfer[v]) return PLIM_E_NOMEM;
     }
+    PLIM_TRY(new_workers(r));
     PLIM_TRY(plim__overlap_new(&r->overlap, r->plan, r->p, r->err));
-    const uint32_t operands = most_operands(r);
-    for (uint32_t w = 0; w < r->plan->threads; w++) {
-        PLIM_TRY(new_ranges(&r->worker[w].block, r));
-        r->worker[w].in = plim__new(a, operands, sizeof *r->worker[w].in, r->err);
-        if (!r->worker[w].in) return PLIM_E_NOMEM;
-    }
+    r->table_bytes += (r->overlap.n_reads + r->overlap.n_waits) * sizeof *r->overlap.read;
+    PLIM_ASSERT(r->table_bytes <= plim__pass_runner_bytes(r->plan, r->p)); /* estimate equals use */
     return PLIM_OK;
 }
 
@@ -126,6 +139,8 @@ static void free_tables(pass_run *r)
     plim__free(a, r->view);
     plim__free(a, r->transfer);
     plim__free(a, r->worker);
+    plim__free(a, r->place);
+    plim__free(a, r->placed);
 }
 
 /* --------------------------------------------------------------------------------------------------- tiles */
@@ -421,7 +436,7 @@ static plim__view operand_view(pass_run *r, uint32_t index, uint32_t thread)
     const plim__pvalue *v = &r->p->value[index];
     if (v->role != PLIM__ROLE_PRIVATE) return r->view[index];
     const plim__stage *s = &r->p->stage[r->stage];
-    const plim__region *box = &r->worker[thread].block.region[index];
+    const plim__region *box = plim__region_of(&r->worker[thread].block, index);
     PLIM_ASSERT(v->slot == PLIM__NONE && r->p->node[v->producer].stage == r->stage); /* it exists inside its stage only */
     const plim_dtype dtype = r->g->value[v->value].dtype;
     if (plim__region_count(box) * plim_dtype_bytes(dtype) > v->private_bytes) atomic_store(&r->broken, true);
@@ -435,7 +450,7 @@ static void run_node(pass_run *r, const plim__pnode *n, uint32_t thread)
     const plim__op_row *row = plim__op_row_of(node->op);
     const plim__stage *s = &r->p->stage[r->stage];
     worker *w = &r->worker[thread];
-    const plim__range *axis = &w->block.axis[n->axis0];
+    const plim__range *axis = plim__axes_of(&w->block, n);
     plim__view out[PLIM__MAX_OUT];
     for (uint32_t j = 0; j < node->n_out; j++) {
         plim__view base = n->copies_slot != PLIM__NONE && thread > 0 ? acc_view(r, n, j, thread) : operand_view(r, n->out[j], thread);
@@ -457,7 +472,9 @@ static void run_block(void *arg, uint64_t block, uint32_t thread)
 {
     pass_run *r = arg;
     const plim__stage *s = &r->p->stage[r->stage];
-    plim__stage_regions(r->g, r->p, s, &r->tile, (uint32_t)block, r->blocks, &r->worker[thread].block);
+    plim__ranges *ranges = &r->worker[thread].block;
+    ranges->axis0 = r->p->node[s->first].axis0;
+    plim__stage_regions(r->g, r->p, s, &r->tile, (uint32_t)block, r->blocks, ranges);
     for (uint32_t i = s->first; i < s->first + s->count; i++) run_node(r, &r->p->node[i], thread);
 }
 
@@ -486,10 +503,29 @@ static void watch(pass_run *r, const plim__stage *s)
         }
 }
 
+/* Gives a value that the stage touches its place, unless it has one: `place` may be of another stage, so `placed` has to agree. */
+static void place(pass_run *r, uint32_t v, uint32_t *n)
+{
+    if (r->place[v] < *n && r->placed[r->place[v]] == v) return;
+    r->place[v] = *n;
+    r->placed[(*n)++] = v;
+}
+
+static void place_values(pass_run *r, const plim__stage *s)
+{
+    uint32_t placed = 0;
+    for (uint32_t i = s->first; i < s->first + s->count; i++) {
+        const plim__pnode *n = &r->p->node[i];
+        for (uint32_t k = 0; k < r->g->node[n->node].n_in; k++) place(r, r->p->operand[n->in0 + k], &placed);
+        for (uint32_t j = 0; j < r->g->node[n->node].n_out; j++) place(r, n->out[j], &placed);
+    }
+}
+
 static plim_status step_stage(pass_run *r, uint32_t index)
 {
     const plim__stage *s = &r->p->stage[index];
     r->stage = index;
+    place_values(r, s);
     r->blocks = plim__stage_blocks(r->p, s, &r->tile);
     PLIM_ASSERT(r->blocks >= 1 && (!s->pool || r->blocks == 1));
     for (uint32_t i = s->first; i < s->first + s->count; i++) {
@@ -521,16 +557,38 @@ static plim_status run_step(pass_run *r, const plim__step *s)
     return PLIM_OK;
 }
 
-static plim_status run_tile(pass_run *r)
+static plim_status begin_tile(pass_run *r)
 {
     loops_of_tile(r, r->it, r->loop);
     PLIM_TRY(read_ahead(r));
     plim__pass_regions(r->g, r->p, r->loop, &r->tile);
-    PLIM_TRY(view_tile(r));
-    for (uint32_t i = 0; i < r->p->n_steps; i++) {
-        const plim__step *s = &r->p->step[i];
+    return view_tile(r);
+}
+
+/* Is it a stage that the caller computes, and is there anything to compute? Then its outputs are free to be filled. */
+static plim_status give_to_caller(pass_run *r, const plim__step *s, bool *given)
+{
+    *given = false;
+    if (s->kind != PLIM__STEP_STAGE) return PLIM_OK;
+    const plim__pnode *n = &r->p->node[r->p->stage[s->index].first];
+    if (!(plim__op_row_of(r->g->node[n->node].op)->flags & PLIM__OP_CALLER) || empty_part(n, &r->tile.axis[n->axis0])) return PLIM_OK;
+    PLIM_ASSERT(r->p->stage[s->index].count == 1 && r->p->stage[s->index].pool);
+    *given = true;
+    return wait_outputs(r, n);
+}
+
+/* From where it is up to a stage that the caller computes, or to the end of the tile. */
+static plim_status run_steps(pass_run *r)
+{
+    for (; r->step < r->p->n_steps; r->step++) {
+        const plim__step *s = &r->p->step[r->step];
         if (!(s->post ? at_last(r, s->depth) : at_first(r, s->depth))) continue;
-        PLIM_TRY(overlap(r, i));
+        if (!r->callers_turn) {
+            PLIM_TRY(overlap(r, r->step));
+            PLIM_TRY(give_to_caller(r, s, &r->callers_turn));
+            if (r->callers_turn) return PLIM_OK;
+        }
+        r->callers_turn = false;
         PLIM_TRY(run_step(r, s));
     }
     return plim__run_progress(r->run, false);
@@ -556,24 +614,47 @@ void plim__pass_run_free(plim__pass_run **pr)
 {
     pass_run *r = *pr;
     if (!r) return;
+    r->err = NULL;
+    if (r->run->io && r->transfer) (void)wait_all(r); /* a run that is dropped before its end has something in flight */
     free_tables(r);
     plim__free(&r->plan->alloc, r);
     *pr = NULL;
 }
 
+/* Also on failure: nothing may be in flight into memory that is about to go. */
+static plim_status end_pass(pass_run *r, plim_status status)
+{
+    if (r->it > 0) r->it--;
+    if (!r->run->io) return status;
+    const plim_status waited = wait_all(r);
+    if (status == PLIM_OK) status = waited;
+    return status == PLIM_OK ? plim__io_flush(r->run->io, r->err) : status;
+}
+
+plim_status plim__pass_run_next(plim__pass_run *r, plim__call *part, bool *stopped)
+{
+    plim_status status = PLIM_OK;
+    r->err = r->run->err;
+    for (; r->it < r->n_tiles && status == PLIM_OK; r->it++, r->step = 0) {
+        if (r->step == 0 && !r->callers_turn) status = begin_tile(r);
+        if (status == PLIM_OK) status = run_steps(r);
+        if (status != PLIM_OK || !r->callers_turn) continue;
+        const plim__pnode *n = &r->p->node[r->p->stage[r->p->step[r->step].index].first];
+        *part = (plim__call){.graph = r->g, .node = &r->g->node[n->node], .in = &r->view[r->p->operand[n->in0]], .out = &r->view[n->out[0]],
+                             .axis = &r->tile.axis[n->axis0]};
+        *stopped = true;
+        return PLIM_OK;
+    }
+    *stopped = false;
+    return end_pass(r, status);
+}
+
 plim_status plim__pass_run_go(plim__pass_run *r)
 {
-    plim__run_state *run = r->run;
-    plim_status status = PLIM_OK;
-    r->err = run->err;
-    r->read_ahead = 0;
-    for (r->it = 0; r->it < r->n_tiles && status == PLIM_OK; r->it++) status = run_tile(r);
-    if (r->it > 0) r->it--;
-    /* Also on failure: nothing may be in flight into memory that is about to go. */
-    if (run->io) {
-        const plim_status waited = wait_all(r);
-        if (status == PLIM_OK) status = waited;
-        if (status == PLIM_OK) status = plim__io_flush(run->io, run->err);
-    }
+    plim__call part;
+    bool stopped;
+    r->it = r->read_ahead = r->step = 0;
+    const plim_status status = plim__pass_run_next(r, &part, &stopped);
+    PLIM_ASSERT(!stopped); /* a program of which the caller computes a part is run by plim__run_next */
     return status;
 }

@@ -31,6 +31,9 @@ typedef struct plim__run {
 plim_status plim__pass_run_new(plim__pass_run **out, plim__run_state *run, const plim__pass *p);
 void plim__pass_run_free(plim__pass_run **r);
 plim_status plim__pass_run_go(plim__pass_run *r);
+/** The same in parts, once. Runs up to the next part of a node that the caller computes (PLIM__OP_CALLER). @param part  which, and its operands; valid until the next call
+ *  @param stopped  false: the pass is done, or has failed */
+plim_status plim__pass_run_next(plim__pass_run *r, plim__call *part, bool *stopped);
 /** Calls the user's progress function if it is time. */
 plim_status plim__run_progress(plim__run_state *run, bool force);
 

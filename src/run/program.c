@@ -17,39 +17,38 @@
 struct plim_program {
     plim__alloc alloc;
     plim_graph *graph;
-    plim__tempfile *unpacked[MAX_INPUTS]; /* scratch files of compressed inputs, open as long as the program lives */
-    uint32_t n_unpacked;
+    plim__tempfile *unpacked[MAX_INPUTS]; /* scratch files of compressed inputs, open as long as the program lives; else NULL */
 };
 
 /* A compressed member cannot be read by region: it is inflated once into an unlinked scratch file, which is then the input. */
-static plim_status unpack(plim_program *prog, plim__array_file *f, const plim_binding *in, const plim_settings *set, char *path, size_t size,
-                          plim_error *err)
+static plim_status unpack(plim__array_file *f, const plim__os *os, const plim_binding *in, const plim_settings *set, char *path, size_t size,
+                          plim__tempfile **unpacked, plim_error *err)
 {
     const char *dir = set ? set->spill_dir : NULL;
     PLIM_FAIL_IF(!dir, err, PLIM_E_UNSUPPORTED,
                  "'%s' is compressed, so a part of it cannot be read without the rest: give a folder to unpack it in (--spill DIR), or save it with numpy.savez",
                  in->path);
-    plim__tempfile *t = NULL;
-    PLIM_TRY(plim__tempfile_scratch(&t, &plim__os_linux, dir, 0, false, err));
-    prog->unpacked[prog->n_unpacked++] = t;
-    const int fd = plim__tempfile_buffered_fd(t);
-    PLIM_TRY(plim__array_unpack(f, &plim__os_linux, in->path, fd, err));
+    PLIM_TRY(plim__tempfile_scratch(unpacked, os, dir, 0, false, err));
+    const int fd = plim__tempfile_buffered_fd(*unpacked);
+    PLIM_TRY(plim__array_unpack(f, os, in->path, fd, err));
     snprintf(path, size, "/proc/self/fd/%d", fd); /* it has no name any more, but the kernel still opens it by this one */
     plim__stat st = {0};
-    const int got = plim__os_linux.stat(plim__os_linux.self, fd, &st);
+    const int got = os->stat(os->self, fd, &st);
     if (got < 0) return plim__os_fail(got, "look at the unpacked copy of", in->path, 0, err);
     f->source.path = path;
     plim__source_identify(&f->source, &st);
     return PLIM_OK;
 }
 
-static plim_status add_input(plim_program *prog, const plim_binding *in, const plim_settings *set, uint32_t *value, plim_error *err)
+plim_status plim__graph_input(plim_graph *g, const plim__os *os, const plim_binding *in, const plim_settings *set, plim__tempfile **unpacked,
+                              uint32_t *value, plim_error *err)
 {
     char path[4096];
     plim__array_file f;
-    PLIM_TRY(plim__array_open(&f, &plim__os_linux, in->path, in->raw ? in : NULL, path, sizeof path, err));
-    if (f.compressed) PLIM_TRY(unpack(prog, &f, in, set, path, sizeof path, err));
-    return plim__graph_file(prog->graph, in->name, f.dtype, &f.shape, &f.source, value, err);
+    PLIM_ASSERT(*unpacked == NULL);
+    PLIM_TRY(plim__array_open(&f, os, in->path, in->raw ? in : NULL, path, sizeof path, err));
+    if (f.compressed) PLIM_TRY(unpack(&f, os, in, set, path, sizeof path, unpacked, err));
+    return plim__graph_file(g, in->name, f.dtype, &f.shape, &f.source, value, err);
 }
 
 static plim_status check_names(const plim_binding *b, uint32_t n, const char *kind, plim_error *err)
@@ -169,7 +168,7 @@ static plim_status build(plim_program *prog, const char *text, const plim_bindin
     plim_status status = names && res ? PLIM_OK : PLIM_E_NOMEM;
     for (uint32_t i = 0; i < n_in && status == PLIM_OK; i++) {
         names[i].name = in[i].name;
-        status = add_input(prog, &in[i], set, &names[i].value, err);
+        status = plim__graph_input(prog->graph, &plim__os_linux, &in[i], set, &prog->unpacked[i], &names[i].value, err);
     }
     uint32_t n_res = 0;
     if (status == PLIM_OK) status = plim__expr_build(prog->graph, text, names, n_in, res, MAX_RESULTS, &n_res, err);
@@ -199,7 +198,7 @@ void plim_program_free(plim_program **prog)
 {
     if (!*prog) return;
     const plim__alloc a = (*prog)->alloc;
-    for (uint32_t i = 0; i < (*prog)->n_unpacked; i++) plim__tempfile_drop(&(*prog)->unpacked[i]);
+    for (uint32_t i = 0; i < MAX_INPUTS; i++) plim__tempfile_drop(&(*prog)->unpacked[i]);
     plim__graph_free(&(*prog)->graph);
     plim__free(&a, *prog);
     *prog = NULL;

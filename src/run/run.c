@@ -237,6 +237,16 @@ plim_status plim__run_go(plim_plan *plan, plim_error *err)
     return status;
 }
 
+plim_status plim__run_next(plim_plan *plan, plim__call *part, bool *stopped, plim_error *err)
+{
+    plim__run_state *run = plan->run;
+    PLIM_ASSERT(run && run->pass && plan->n_passes == 1);
+    run->err = err;
+    const plim_status status = plim__pass_run_next(run->pass[0], part, stopped);
+    run->err = NULL;
+    return status;
+}
+
 static plim_status finish(plim__run_state *run)
 {
     PLIM_TRY(plim__run_progress(run, true));

@@ -19,6 +19,9 @@ plim_status plim__run_open(plim_plan *plan, plim_error *err);
 plim_status plim__run_open_in(plim_plan *plan, void *arena, plim_error *err);
 /** All passes once. After a failure only dropping is possible. */
 plim_status plim__run_go(plim_plan *plan, plim_error *err);
+/** Instead of plim__run_go, for a program of one pass with a node that the caller computes (PLIM__OP_CALLER): goes on up to its next part, which the
+ *  caller then computes. The first call begins. @param part  valid until the next call @param stopped  false: everything is done */
+plim_status plim__run_next(plim_plan *plan, plim__call *part, bool *stopped, plim_error *err);
 /** Gives outputs their names, if no input has changed. */
 plim_status plim__run_finish(plim_plan *plan, plim_error *err);
 /** Closes everything but the arena: results in memory stay. @param facts  may be NULL */

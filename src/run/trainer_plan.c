@@ -19,9 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SLACK (256u << 10)     /* what two programs leave in the heap between them */
-#define PER_THREAD (64u << 10) /* of the engine's threads: there are two engines while validation runs */
-#define STEP_DOWN 1.1892       /* from one room for the training to the next: four to the octave */
+#define STEP_DOWN 1.1892 /* from one room for the training to the next: four to the octave */
 
 /* Where the first byte is that no step needs from one to the next. */
 static uint64_t end_of_held(const plim_plan *plan)
@@ -37,19 +35,16 @@ static uint64_t end_of_held(const plim_plan *plan)
 /* Sets what each of the plans as they are leaves the other one: its tables, and to validation what training holds. */
 static void share(plim_trainer *t)
 {
-    plim_plan *train = t->plan, *validate = t->validation.plan;
-    const uint64_t more = SLACK + validate->io.threads * PER_THREAD;
-    t->validation.at = end_of_held(train);
-    train->beside = more + (validate->n_passes ? plim__plan_tables(validate) : validate->uncut_tables);
-    validate->beside = more + plim__plan_tables(train) + t->validation.at + t->validation.at / 256;
+    t->validation.at = end_of_held(t->plan);
+    plim__budget_share(t->plan, t->validation.plan, t->validation.at);
 }
 
 /* The budget for both plans as they are. */
 static uint64_t budget_of(plim_trainer *t)
 {
     share(t);
-    const uint64_t a = plim__plan_budget(t->plan, plim__plan_need(t->plan));
-    const uint64_t b = plim__plan_budget(t->validation.plan, plim__plan_need(t->validation.plan));
+    const uint64_t a = plim__budget_for(&t->plan->budget, plim__plan_need(t->plan));
+    const uint64_t b = plim__budget_for(&t->validation.plan->budget, plim__plan_need(t->validation.plan));
     return a > b ? a : b;
 }
 
@@ -74,7 +69,7 @@ static plim_status try_training(plim_trainer *t, uint64_t most, uint64_t budget,
     *fits = false;
     PLIM_TRY(make(t->plan, most, err));
     share(t);
-    const uint64_t room = plim__plan_room(validate, budget);
+    const uint64_t room = plim__budget_room(&validate->budget, budget);
     if (room < validate->floor_need) return PLIM_OK;
     PLIM_TRY(make(validate, room, err));
     *fits = budget_of(t) <= budget;
@@ -98,12 +93,12 @@ static plim_status choose_plans(plim_trainer *t, uint64_t budget, uint64_t alone
     plim_plan *train = t->plan;
     bool fits = false;
     PLIM_TRY(make_smallest(t, err));
-    const uint64_t plans = budget_of(t), planning = plim__plan_planning_budget(train), least = plans > planning ? plans : planning;
+    const uint64_t plans = budget_of(t), planning = plim__budget_planning(&train->budget), least = plans > planning ? plans : planning;
     const uint64_t least_need = train->floor_need;
-    *floor = plim__plan_printed_floor(train, plans);
+    *floor = plim__budget_floor(&train->budget, plans);
     if (least > budget) return refuse(*floor, budget, err);
-    train->beside = 0;
-    for (uint64_t most = plim__plan_room(train, budget + alone); most > least_need && !fits; most = (uint64_t)((double)most / STEP_DOWN))
+    train->budget.beside = 0;
+    for (uint64_t most = plim__budget_room(&train->budget, budget + alone); most > least_need && !fits; most = (uint64_t)((double)most / STEP_DOWN))
         PLIM_TRY(try_training(t, most, budget, &fits, err));
     if (!fits) PLIM_TRY(try_training(t, least_need, budget, &fits, err));
     return fits ? PLIM_OK : make_smallest(t, err);
@@ -114,16 +109,13 @@ static void state_facts(plim_trainer *t, uint64_t floor, double seconds)
 {
     plim_facts *f = &t->plan->facts;
     const plim_facts *v = &t->validation.plan->facts;
-    t->arena_bytes = plim__max((int64_t)t->plan->arena_bytes, (int64_t)(t->validation.at + t->validation.plan->arena_bytes));
-    if (t->arena_bytes > f->arena_bytes) {
+    const bool higher = t->validation.at + t->validation.plan->arena_bytes > f->arena_bytes;
+    t->arena_bytes = plim__budget_state_both(t->plan, t->validation.plan, t->validation.at);
+    if (higher) {
         snprintf(f->peak_step, sizeof f->peak_step, "validation, %.80s", v->peak_step);
         memcpy(f->peak, v->peak, sizeof f->peak);
         f->n_peak = v->n_peak;
     }
-    f->fits = true;
-    f->reserve_bytes += (t->arena_bytes - f->arena_bytes) / 256;
-    f->planned_peak_bytes = plim__plan_peak(t->plan, t->arena_bytes);
-    f->arena_bytes = t->arena_bytes;
     f->floor_bytes = floor;
     f->plan_seconds = seconds;
     f->rejected_plans += v->rejected_plans;
@@ -136,14 +128,15 @@ static plim_status plan_both(plim_trainer *t, uint64_t alone, const plim_setting
     plim_settings with = *set;
     uint64_t floor;
     PLIM_TRY(plim__plan_begin(&t->plan, t->model->model->graph, set, os, err));
-    with.memory = t->plan->facts.budget_bytes;
-    with.baseline = t->plan->facts.baseline_bytes;
+    with.memory = t->plan->budget.bytes;
+    with.baseline = t->plan->budget.baseline;
     PLIM_TRY(plim__plan_begin(&t->validation.plan, t->validation.model->model->graph, &with, os, err));
     PLIM_TRY(choose_plans(t, with.memory, alone, &floor, err));
     share(t);
     PLIM_TRY(plim__plan_end(t->plan, err));
     PLIM_TRY(plim__plan_end(t->validation.plan, err));
     state_facts(t, floor, (double)(os->clock_ns(os->self) - start) * 1e-9);
+    if (!t->plan->facts.fits) return refuse(plim__budget_floor(&t->plan->budget, floor), with.memory, err); /* planning itself has taken more */
     return PLIM_OK;
 }
 

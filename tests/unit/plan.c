@@ -361,7 +361,7 @@ static void halo_by_itself(void **state)
     assert_int_equal(build(&b, &f, (int64_t[]){2, 0}), PLIM_OK);
     plim__range axis[16];
     plim__region region[16];
-    plim__ranges r = {axis, region};
+    plim__ranges r = {.axis = axis, .region = region};
     static const plim__range rows[] = {{0, 2}, {2, 4}, {6, 8}}, want[] = {{0, 3}, {1, 5}, {5, 8}};
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         const plim__range loop[] = {rows[i], {0, 4}};
@@ -432,7 +432,7 @@ static void compare_with_all_tiles(const bench *b, const fixture *f, const char 
 {
     plim__range axis[64], loop[PLIM__MAX_LOOPS];
     plim__region region[64];
-    plim__ranges r = {axis, region};
+    plim__ranges r = {.axis = axis, .region = region};
     int64_t tiles = 1;
     assert_true(b->p.n_axes <= COUNT_OF(axis) && b->p.n_values <= COUNT_OF(region));
     for (uint32_t l = 0; l < b->p.n_loops; l++) loop[l] = (plim__range){0, b->p.loop[l].extent};
