@@ -560,7 +560,7 @@ static plim_status find_least_arena(plim__portfolio *f)
         if (r->least < least) least = r->least;
         if (r->seconds <= f->slowest && r->least < enough_bytes) enough_bytes = r->least;
     }
-    if (enough_bytes == UINT64_MAX || enough_bytes - least < plim__plan_budget(f->plan, 0) / FLOOR_GAIN) return PLIM_OK; /* next to nothing to gain */
+    if (enough_bytes == UINT64_MAX || enough_bytes - least < plim__budget_for(&f->plan->budget, 0) / FLOOR_GAIN) return PLIM_OK; /* next to nothing to gain */
     const int enough = arena_below(enough_bytes) + 1;
     int no = arena_below(least) - 1, yes = enough;
     while (no + 1 < yes) {
