@@ -707,8 +707,7 @@ plim_status plim__search_restart(plim__search *s)
     return plim__frontier_update(plan, &s->f);
 }
 
-/* The labels of the first pass, after a restart. */
-static void label_first(plim__search *s)
+void plim__search_label(plim__search *s)
 {
     PLIM_ASSERT(s->plan->n_passes == 0);
     if (!s->labelled) label_before(s, UINT32_MAX);
@@ -723,7 +722,7 @@ static plim_status find_rest(plim__search *s, bool *fits)
     while (any_active(s)) {
         PLIM_FAIL_IF(plan->n_passes == MAX_PASSES, s->err, PLIM_E_PLAN, "the program needs more than %d passes", MAX_PASSES);
         if (plan->n_passes > 0) label_before(s, UINT32_MAX);
-        else label_first(s);
+        else plim__search_label(s);
         plim__candidate best = {0};
         PLIM_TRY(choose_pass(s, &best));
         if (!best.found) return PLIM_OK;
@@ -872,7 +871,7 @@ plim_status plim__search_complete(plim__search *s, int most_loops)
     s->complete = true;
     s->limit = UINT64_MAX;
     s->f.small = s->f.spill_above = UINT64_MAX;
-    label_first(s);
+    plim__search_label(s);
     plim_status status = PLIM_OK;
     for (int size = 1; size <= most_loops && status == PLIM_OK && last.n > 0; size++) {
         status = note_cuts(s, size, &last, &now);
@@ -885,7 +884,7 @@ plim_status plim__search_complete(plim__search *s, int most_loops)
 plim_status plim__search_one_pass(plim__search *s, const plim__candidate *c)
 {
     PLIM_TRY(plim__search_restart(s));
-    label_first(s);
+    plim__search_label(s);
     s->f.small = s->f.spill_above = UINT64_MAX;
     PLIM_TRY(commit(s, c));
     return pack_slots(s, s->err);
@@ -894,7 +893,7 @@ plim_status plim__search_one_pass(plim__search *s, const plim__candidate *c)
 /* Everything stays inside the pass: nothing is small enough to be kept for later ones, or large enough to be put away. */
 plim_status plim__search_template(plim__search *s, const plim__candidate *c, plim__pass *out)
 {
-    label_first(s);
+    plim__search_label(s);
     s->f.small = s->f.spill_above = UINT64_MAX;
     s->f.complete = true;
     s->f.defer = c->defer;
@@ -907,7 +906,7 @@ plim_status plim__search_template(plim__search *s, const plim__candidate *c, pli
 plim_status plim__search_uncut(plim__search *s, plim__pass *out)
 {
     plim__candidate c = {0};
-    label_first(s);
+    plim__search_label(s);
     make_order(s, 0, NEST_BY_FILE, c.order);
     return plim__search_template(s, &c, out);
 }

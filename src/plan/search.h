@@ -50,8 +50,10 @@ struct plim__search {
 
 plim_status plim__search_new(plim__search *s, plim_plan *plan, plim_error *err);
 void plim__search_free(plim__search *s);
-/** Forgets what was planned: the frontier and the labels are those of the first pass. */
+/** Forgets what was planned: the frontier is that of the first pass. */
 plim_status plim__search_restart(plim__search *s);
+/** Spreads the labels of the first pass, unless they are there. After plim__search_restart; what is searched for spreads them itself. */
+void plim__search_label(plim__search *s);
 
 /** Pass by pass, the fastest that fits an arena of at most `arena_max` bytes. `*fits` is false, and the plan empty or partial, where none was found. */
 plim_status plim__search_passes(plim__search *s, uint64_t arena_max, bool *fits);

@@ -202,6 +202,7 @@ static plim_status choose(chooser *c, plim_error *err)
     const uint64_t room = plim__budget_room(&plan->budget, plan->budget.bytes);
     plan->read_copies = plan->write_copies = RINGS;
     PLIM_TRY(plim__search_restart(&c->s));
+    plim__search_label(&c->s);
     order_axes(c->t);
     choose_loops(c);
     for (int level = 0; level < IO_LEVELS; level++) {
