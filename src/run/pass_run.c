@@ -9,6 +9,7 @@
 #include "core/dtype.h"
 #include "core/size.h"
 #include "plan/advance.h"
+#include "plan/inplace.h"
 #include "run/overlap.h"
 
 #include <math.h>
@@ -198,13 +199,29 @@ static plim_status view_of(pass_run *r, uint32_t index, const plim__region *box,
     return bytes > s->bytes ? broken_plan(r, v, bytes, s->bytes) : PLIM_OK;
 }
 
+/* The view of a value that lies on another: the same elements, in the same order as in a slot of its own. */
+static plim_status view_alias(pass_run *r, uint32_t index)
+{
+    const plim__pvalue *v = &r->p->value[index];
+    const plim__view *root = &r->view[plim__alias_root(r->p, index)];
+    const plim__region *box = &r->tile.region[index];
+    plim__view *out = &r->view[index];
+    PLIM_ASSERT(v->slot == r->p->value[v->alias_of].slot && (v->role == PLIM__ROLE_TILE || v->role == PLIM__ROLE_WRITE));
+    *out = plim__view_dense(root->data, r->g->value[v->value].dtype, box);
+    if (plim__region_count(box) == 0) return PLIM_OK; /* nothing is made in this tile */
+    for (uint32_t d = 0; d < box->rank; d++)
+        PLIM_FAIL_IF(out->lo[d] != root->lo[d] || out->n[d] != root->n[d] || (out->n[d] > 1 && out->stride[d] != root->stride[d]), r->err, PLIM_E_PLAN,
+                     "internal: the box of '%s' is not that of the value it overwrites", r->g->value[v->value].name);
+    return PLIM_OK;
+}
+
 static plim_status view_tile(pass_run *r)
 {
     for (uint32_t i = 0; i < r->p->n_values; i++) {
         const plim__pvalue *v = &r->p->value[i];
         const plim__value *value = &r->g->value[v->value];
         plim__region box = r->tile.region[i];
-        if (v->role == PLIM__ROLE_PRIVATE) continue;
+        if (v->role == PLIM__ROLE_PRIVATE || v->alias_of != PLIM__NONE) continue;
         if (v->role == PLIM__ROLE_CONST) {
             box = plim__region_whole(&value->shape);
             r->view[i] = plim__view_dense((void *)value->data, value->dtype, &box);
@@ -214,6 +231,8 @@ static plim_status view_tile(pass_run *r)
         if (v->role == PLIM__ROLE_ACC) plim__acc_region(r->g, r->p, &r->p->node[v->producer], value->out, r->loop, &box);
         PLIM_TRY(view_of(r, i, &box, &r->view[i]));
     }
+    for (uint32_t i = 0; i < r->p->n_values; i++)
+        if (r->p->value[i].role != PLIM__ROLE_PRIVATE && r->p->value[i].alias_of != PLIM__NONE) PLIM_TRY(view_alias(r, i));
     return PLIM_OK;
 }
 
