@@ -85,6 +85,7 @@ static plim_status check_kinds(const sharer *k, uint32_t v, uint32_t in)
 static plim_status check_chains(const sharer *k, uint32_t *over)
 {
     const plim__pass *p = k->p;
+    static_assert(PLIM__NONE == UINT32_MAX, "tables are filled with 0xff");
     memset(over, 0xff, p->n_values * sizeof *over);
     for (uint32_t i = 0; i < p->n_values; i++) {
         const uint32_t in = p->value[i].alias_of;
@@ -124,6 +125,14 @@ static void find_uses(sharer *k)
     }
 }
 
+/* Is value v of the pass what it lies on, in another shape: the same elements in the same order? */
+static bool is_reshaped(const plim_graph *g, const plim__pass *p, uint32_t v)
+{
+    const plim__pnode *n = &p->node[p->value[v].producer];
+    PLIM_ASSERT(p->value[v].alias_of != PLIM__NONE); /* I16 has looked at the chains */
+    return plim__op_row_of(g->node[n->node].op)->flags & PLIM__OP_SAME_ORDER && p->operand[n->in0] == p->value[v].alias_of;
+}
+
 /* Does node n read one element of its input `in` for the same element of its output j, and nothing else of it? */
 static bool is_by_element(const sharer *k, const plim__pnode *n, uint32_t in, uint32_t j, bool may_be_whole)
 {
@@ -159,6 +168,7 @@ static plim_status follow(const sharer *k, uint32_t v, uint32_t in, uint32_t i)
     const plim__pnode *n = &k->p->node[i];
     const plim__node *node = &k->g->node[n->node];
     const uint32_t maker = k->p->value[v].producer;
+    PLIM_ASSERT(n->stage == k->p->node[maker].stage && k->comes_from[in]);
     for (uint32_t o = 0; o < node->n_in; o++) {
         const uint32_t x = k->p->operand[n->in0 + o];
         if (!k->comes_from[x]) continue;
@@ -184,6 +194,7 @@ static plim_status check_overwritten(const sharer *k, uint32_t v, uint32_t in)
 {
     const plim__pvalue *x = &k->p->value[v], *y = &k->p->value[in];
     const plim__stage *s = &k->p->stage[k->p->node[x->producer].stage];
+    PLIM_ASSERT(x->alias_of == in && s->count > 0);
     const uint32_t end = s->first + s->count, groups = k->groups[v] | k->groups[in];
     PLIM_FAIL_IF(k->last_use[in] >= end, k->err, PLIM_E_PLAN, "I17: node %u reads '%s', which '%s' has overwritten",
                  k->p->node[k->last_use[in]].node, name_of(k, in), name_of(k, v));
@@ -196,6 +207,7 @@ static plim_status check_overwritten(const sharer *k, uint32_t v, uint32_t in)
                  k->err, PLIM_E_PLAN, "I17: '%s' overwrites '%s', which another stage has", name_of(k, v),
                  name_of(k, in));
     plim_status status = PLIM_OK;
+    if (is_reshaped(k->g, k->p, v) && !is_private(k, v)) return PLIM_OK; /* no element changes */
     k->comes_from[in] = true;
     for (uint32_t i = s->first; i < end && status == PLIM_OK; i++) status = follow(k, v, in, i);
     k->comes_from[in] = false;
@@ -245,39 +257,47 @@ static bool is_same_box(const plim__region *a, const plim__region *b)
     return plim__box_is_inside(a, b) && plim__box_is_inside(b, a);
 }
 
-/* How the box of a value lies in its slot: where it begins, in bytes, and with which strides. */
-static void layout_of(const plim_plan *plan, const plim__pvalue *v, const plim__region *box, plim__io_layout *out)
+/* Does the box of a value lie in its slot element behind element? @param first  the byte where it begins */
+static bool lies_densely(const plim_plan *plan, const plim__pvalue *v, const plim__region *box, uint64_t *first)
 {
+    plim__io_layout layout;
     int64_t stride = 1;
-    *out = (plim__io_layout){0};
-    if (v->file != PLIM__NONE && !v->flat) {
-        plim__io_layout_of(&plan->file[v->file].io, box, v->role != PLIM__ROLE_READ, out);
-        return;
-    }
+    PLIM_ASSERT(v->role != PLIM__ROLE_CONST && v->role != PLIM__ROLE_PRIVATE && box->rank <= PLIM_MAX_RANK);
+    *first = 0;
+    if (v->file == PLIM__NONE || v->flat) return true;
+    plim__io_layout_of(&plan->file[v->file].io, box, v->role != PLIM__ROLE_READ, &layout);
+    *first = layout.first;
     for (uint32_t d = box->rank; d-- > 0;) {
-        out->stride[d] = stride;
+        if (plim__range_len(box->dim[d]) > 1 && layout.stride[d] != stride) return false;
         stride *= plim__range_len(box->dim[d]);
     }
+    return true;
+}
+
+static bool is_all(const plim_graph *g, const plim__pass *p, uint32_t v, const plim__region *region)
+{
+    const plim__region whole = plim__region_whole(&g->value[p->value[v].value].shape);
+    return is_same_box(&whole, &region[v]);
 }
 
 /* Value v lies on value `in` in a tile: element on element, and densely, as it would in a slot of its own. */
 static plim_status check_same_place(const plim_plan *plan, const plim__pass *p, uint32_t v, const plim__region *region,
                                     plim_error *err)
 {
+    const uint32_t in = p->value[v].alias_of;
     uint32_t root = v;
-    plim__io_layout mine, other, dense;
+    uint64_t mine, other;
     if (plim__region_count(&region[v]) == 0) return PLIM_OK; /* nothing is made */
     while (p->value[root].alias_of != PLIM__NONE) root = p->value[root].alias_of;
-    PLIM_FAIL_IF(!is_same_box(&region[v], &region[p->value[v].alias_of]) || !is_same_box(&region[v], &region[root]), err,
-                 PLIM_E_PLAN, "I17: the box of '%s' is not the one that it overwrites",
+    PLIM_ASSERT(p->value[root].producer == PLIM__NONE || p->value[root].producer < p->value[v].producer);
+    const bool same = is_reshaped(plan->graph, p, v)
+                          ? is_all(plan->graph, p, v, region) && is_all(plan->graph, p, in, region)
+                          : region[v].rank == region[in].rank && is_same_box(&region[v], &region[in]);
+    PLIM_FAIL_IF(!same, err, PLIM_E_PLAN, "I17: the box of '%s' is not the one that it overwrites",
                  plan->graph->value[p->value[v].value].name);
-    layout_of(plan, &p->value[v], &region[v], &mine);
-    layout_of(plan, &p->value[root], &region[root], &other);
-    layout_of(plan, &(plim__pvalue){.file = PLIM__NONE}, &region[v], &dense);
-    bool alike = p->value[v].role == PLIM__ROLE_TILE || mine.first == other.first;
-    for (uint32_t d = 0; d < region[v].rank; d++)
-        alike &= plim__range_len(region[v].dim[d]) == 1 ||
-                 (mine.stride[d] == other.stride[d] && dense.stride[d] == other.stride[d]);
+    const bool alike = lies_densely(plan, &p->value[v], &region[v], &mine) &&
+                       lies_densely(plan, &p->value[root], &region[root], &other) &&
+                       (p->value[v].role == PLIM__ROLE_TILE || mine == other);
     PLIM_FAIL_IF(!alike, err, PLIM_E_PLAN, "I17: '%s' lies in its slot in another way than what it overwrites",
                  plan->graph->value[p->value[v].value].name);
     return PLIM_OK;
@@ -299,6 +319,7 @@ static plim_status check_block_share(const plim_plan *plan, const plim__pass *p,
     const uint32_t in = p->value[v].alias_of;
     const plim__pnode *n = &p->node[p->value[v].producer];
     plim__region made;
+    if (is_reshaped(g, p, v)) return PLIM_OK; /* no element changes */
     plim__region_writes(g, &g->node[n->node], &n->axes, g->value[p->value[v].value].out, &block->axis[n->axis0], &made);
     const bool is_read = plim__region_count(&block->region[in]) > 0;
     PLIM_FAIL_IF(is_read && !is_same_box(&made, &block->region[in]), err, PLIM_E_PLAN,

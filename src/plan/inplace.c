@@ -13,6 +13,9 @@
  * of that extent, or something else, of which nothing is known. It is found backwards through the nodes as the boxes are (regions.c); what two
  * readers ask for in the same way is the same range.
  *
+ * A value of another shape with the same elements in the same order (PLIM__OP_SAME_ORDER) may lie on all of its input where all of both is there: then its
+ * node has nothing to do.
+ *
  * Inside a stage the same goes for its private values: one that a single node reads may be overwritten by that node.
  *
  * Linear in nodes and operands, for each stage times the values that leave it. Allocates tables as long as the pass; any thread. */
@@ -248,16 +251,33 @@ static bool is_in_one_group(const plim__sharing *x, uint32_t a, uint32_t b)
 
 static uint64_t element_bytes(const plim__sharing *x, uint32_t v) { return plim_dtype_bytes(x->g->value[x->p->value[v].value].dtype); }
 
+/* Is all of a value there, in every tile? */
+static bool is_all_there(const plim__sharing *x, uint32_t v)
+{
+    for (uint32_t d = 0; d < x->g->value[x->p->value[v].value].shape.rank; d++)
+        if (x->range[v][d] != ALL) return false;
+    return true;
+}
+
+/* Is `out`, which node n makes, all of its input `in` in another shape? */
+static bool is_reshaped(const plim__sharing *x, const plim__pnode *n, uint32_t out, uint32_t in)
+{
+    if (!(plim__op_row_of(x->g->node[n->node].op)->flags & PLIM__OP_SAME_ORDER) || x->p->operand[n->in0] != in) return false;
+    PLIM_ASSERT(x->g->node[n->node].n_in == 1 && x->g->node[n->node].n_out == 1);
+    return is_all_there(x, out) && is_all_there(x, in);
+}
+
 /* May `out` lie on `in`, which its stage reads as the marks say? */
 static bool may_overwrite(const plim__sharing *x, const plim__stage *s, const plim__pnode *maker, uint32_t out, uint32_t in)
 {
     const plim__pvalue *v = &x->p->value[in];
     const uint8_t mark = x->mark[in];
-    if ((v->role != PLIM__ROLE_READ && v->role != PLIM__ROLE_TILE) || v->foreign || !(mark & BY_ELEMENT) || mark & OTHERWISE) return false;
+    const bool by_element = mark & BY_ELEMENT && !(mark & OTHERWISE) && (!(mark & BY_MAKER) || writes_behind_reads(x, maker, out, in));
+    if ((v->role != PLIM__ROLE_READ && v->role != PLIM__ROLE_TILE) || v->foreign) return false;
     if (v->producer != PLIM__NONE && v->producer >= s->first && v->producer < s->first + s->count) return false;
-    if (mark & BY_MAKER && !writes_behind_reads(x, maker, out, in)) return false;
+    if (!(by_element && same_box(x, out, in)) && !is_reshaped(x, maker, out, in)) return false;
     PLIM_ASSERT(!v->stored && (v->role == PLIM__ROLE_READ || v->file == PLIM__NONE)); /* no transfer from its slot is under way */
-    return element_bytes(x, out) == element_bytes(x, in) && is_in_one_group(x, out, in) && same_box(x, out, in) && lies_alike(x, out, in);
+    return element_bytes(x, out) == element_bytes(x, in) && is_in_one_group(x, out, in) && lies_alike(x, out, in);
 }
 
 uint32_t plim__sharing_find(plim__sharing *x, uint32_t out, uint32_t *found)

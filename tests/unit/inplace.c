@@ -159,6 +159,8 @@ static void programs(void **state)
         {"x + y[0]", 0, 1u << 30, 1},                   /* on x, not on what is repeated */
         {"x > y", 0, 1u << 30, 0},                      /* elements of another size */
         {"w = exp(x); w + (w @ (y.T @ y))", 0, 1u << 30, 2}, /* w on x, the sum on w: one slot for all three */
+        {"x.reshape(10000, 1024)", 0, 1u << 30, 1},  /* another shape of all of it: nothing is copied */
+        {"w = y @ (x.T @ x); w.reshape(10000, 1024) @ x.reshape(1024, 10000)", 0, UINT64_C(4) << 30, 2},
         {"maximum(x, 0)", 0, 24u << 20, 0},             /* cut: a ring of tiles is read while another one is written */
     };
     for (size_t i = 0; i < COUNT_OF(row); i++) {
