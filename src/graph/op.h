@@ -68,11 +68,12 @@ typedef struct plim__call {
 typedef enum plim__op_flag {
     PLIM__OP_POOL = 1,    /* the kernel uses the pool itself: it is called from one thread with as large a part as there is */
     PLIM__OP_CHEAP = 2,   /* making the value again costs less than storing it in a file (elementwise, shape) */
-    PLIM__OP_INPLACE = 4, /* output 0 may lie exactly on an input of the same element size and the same box */
+    PLIM__OP_INPLACE = 4, /* the output may lie exactly on an input that is read by element: each element is read before it is written (plan/inplace.c) */
     PLIM__OP_CALLER = 8,  /* the caller of the runner computes it: a run stops before it (plim__run_next) */
+    PLIM__OP_SAME_ORDER = 128, /* output 0 is input 0 with another shape: all of it on all of the input, nothing has to be done */
     PLIM__OP_UPDATE = 32, /* an output that takes the place of a state may lie exactly on it: every element is read before it is written */
     PLIM__OP_SETS = 64,   /* `run` sets outputs that hold nothing yet: `init` need not be called before it */
-    PLIM__OP_VIEW = 16,   /* output 0 has no elements of its own, only another way to look at input 0's; for reports: plans do copy */
+    PLIM__OP_VIEW = 16,   /* output 0 has no elements of its own, only another way to look at input 0's; for reports: plans copy, but for PLIM__OP_SAME_ORDER */
 } plim__op_flag;
 
 /** What a row's `grad` is given and what it gives. It may add nodes: the graph's arrays move, so take nothing from them by pointer across that. */

@@ -298,7 +298,7 @@ static plim__work work(const plim_graph *g, const plim__node *n)
 
 const plim__op_row plim__row_reshape = {
     .name = "reshape",
-    .flags = PLIM__OP_CHEAP | PLIM__OP_VIEW,
+    .flags = PLIM__OP_CHEAP | PLIM__OP_VIEW | PLIM__OP_SAME_ORDER,
     .infer = infer,
     .axes = axes,
     .reads = reads,

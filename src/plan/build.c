@@ -313,7 +313,7 @@ static uint32_t pass_value(builder *b, uint32_t v)
 {
     if (b->pvalue[v] == PLIM__NONE || b->plan->home[v].kind == PLIM__HOME_FILE) {
         b->pvalue[v] = b->p->n_values;
-        b->p->value[b->p->n_values++] = (plim__pvalue){.value = v, .slot = PLIM__NONE, .file = PLIM__NONE, .producer = PLIM__NONE, .back = PLIM__NONE};
+        b->p->value[b->p->n_values++] = (plim__pvalue){.value = v, .slot = PLIM__NONE, .file = PLIM__NONE, .producer = PLIM__NONE, .back = PLIM__NONE, .alias_of = PLIM__NONE};
     }
     return b->pvalue[v];
 }

@@ -3,9 +3,11 @@
  * against the graph (check_boxes.c) and against a second way of finding it (check_bounds.c). Its tests corrupt plans of
  * every kind and demand that the right invariant is named.
  *
- *     check.c          memory by time: I1, I2; the graph's order and sums: I4, I5, I6, I14; states and outputs: I8, I9,
- * I11 check_steps.c    the table of steps: I3, I4, I5, I10 check_boxes.c    boxes of tiles and blocks: I6, I7, I9, I12,
- * I13 check_bounds.c   every tile and every block, however many: I12, I15
+ *     check.c          memory by time: I1, I2; the graph's order and sums: I4, I5, I6, I14; states and outputs: I8, I9, I11
+ *     check_steps.c    the table of steps: I3, I4, I5, I10
+ *     check_share.c    values that lie on each other: I16, I17
+ *     check_boxes.c    boxes of tiles and blocks: I6, I7, I9, I12, I13
+ *     check_bounds.c   every tile and every block, however many: I12, I15
  *
  * Time is linear in the tables but for sorting slots by offset. Reads only; allocates arrays as long as the graph or a
  * pass and frees them; any thread. */
@@ -436,7 +438,9 @@ static plim_status check_pass(const plim_plan *plan, const plim__pass *p, const 
     PLIM_TRY(check_partition(p, err));
     PLIM_TRY(check_updates(plan, p, replaces, err));
     PLIM_TRY(check_foreign(plan, p, replaces, err));
-    return plim__check_boxes(plan, p, replaces, err);
+    PLIM_TRY(plim__check_chains(plan, p, err));
+    PLIM_TRY(plim__check_boxes(plan, p, replaces, err));
+    return plim__check_shares(plan, p, err);
 }
 
 static plim_status check_plan(const plim_plan *plan, const uint32_t *replaces, plim_error *err)

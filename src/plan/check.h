@@ -33,6 +33,15 @@ plim_status plim__check_all_tiles(const plim_plan *plan, const plim__pass *p, co
 plim_status plim__check_steps(const plim_plan *plan, const plim__pass *p, plim_error *err);
 /** I10. In check_steps.c */
 plim_status plim__check_spills(const plim_plan *plan, plim_error *err);
+/** I16: `alias_of` makes chains of values that may lie on each other. In check_share.c */
+plim_status plim__check_chains(const plim_plan *plan, const plim__pass *p, plim_error *err);
+/** I16: every slot has one owner; and what of I17 follows from the tables. In check_share.c */
+plim_status plim__check_shares(const plim_plan *plan, const plim__pass *p, plim_error *err);
+/** I17 in one tile, and in one block of a stage: values lie on the elements that they overwrite. In check_share.c */
+plim_status plim__check_tile_shares(const plim_plan *plan, const plim__pass *p, const plim__ranges *tile,
+                                    plim_error *err);
+plim_status plim__check_block_shares(const plim_plan *plan, const plim__pass *p, const plim__stage *s,
+                                     const plim__ranges *block, plim_error *err);
 /** Who reads what is overwritten in the same pass. @param out  to be freed, also when this fails. In check.c */
 plim_status plim__find_state_uses(const plim_plan *plan, const plim__pass *p, const uint32_t *replaces,
                                   plim__state_uses *out, plim_error *err);

@@ -196,6 +196,7 @@ static plim_status check_private_value(const looker *k, const plim__stage *s, ui
         for (uint32_t o = m == i ? j + 1 : 0; o < graph_node(k, &k->p->node[m])->n_out; o++) {
             const plim__pvalue *b = &k->p->value[k->p->node[m].out[o]];
             if (b->role != PLIM__ROLE_PRIVATE || b->private_bytes == 0) continue;
+            if (b->alias_of == k->p->node[i].out[j]) continue; /* I16 */
             PLIM_FAIL_IF(b->private_offset < end && a->private_offset < b->private_offset + b->private_bytes, k->err,
                          PLIM_E_PLAN, "I12: '%s' and '%s' overlap inside a stage", k->g->value[a->value].name,
                          k->g->value[b->value].name);
@@ -288,7 +289,7 @@ static plim_status check_block(looker *k, const plim__stage *s, uint32_t block, 
         PLIM_TRY(check_axes(k, n, &k->block.axis[n->axis0]));
         PLIM_TRY(check_reads(k, n, &k->block));
     }
-    return PLIM_OK;
+    return plim__check_block_shares(k->plan, k->p, s, &k->block, k->err);
 }
 
 /* Number `i` of the places between 0 and n - 1 that are looked at first: both ends, their neighbours, the middle. */
@@ -329,6 +330,7 @@ static plim_status check_tile(looker *k, const int64_t *trip)
         PLIM_TRY(check_reads(k, n, NULL));
     }
     for (uint32_t i = 0; i < p->n_values; i++) PLIM_TRY(check_fits(k, i));
+    PLIM_TRY(plim__check_tile_shares(k->plan, p, &k->tile, k->err));
     for (uint32_t i = 0; i < p->n_stages; i++) PLIM_TRY(check_blocks(k, &p->stage[i]));
     return plim__check_tile_states(k->plan, p, &k->states, &k->tile, k->err);
 }

@@ -42,6 +42,8 @@ typedef struct sim {
     double *lost;       /* per value: what it would cost to recompute, when it was dropped */
     uint32_t *doomed;   /* per value: the position from which on it cannot be recomputed, for a state behind it is overwritten there */
     uint32_t *leaving, n_leaving, *left, n_left; /* written, and read by nobody: they go when the next task has run */
+    uint32_t *taken;    /* per value: the run, of a task or of what makes a value again, in which an output took its place */
+    uint32_t run;       /* counts these runs, from 1 */
     double compute, disk; /* seconds, in one trip of the group */
     uint32_t items_before; /* of the schedule, when the group began */
     plim_error *err;
@@ -220,6 +222,27 @@ static void unpin(sim *s, const plim__lists *l, uint32_t i)
     for (uint32_t k = l->from[i]; k < l->from[i + 1]; k++) leave_unless_needed(s, l->item[k]);
 }
 
+/* Nobody needs v but the task or the remaking that has pinned it now. */
+static bool ends_here(const sim *s, uint32_t v, bool uses_it)
+{
+    const uint32_t next = s->next[v] + uses_it;
+    const bool later = next < s->u->uses.from[v + 1] && s->use_at[next] < s->end;
+    return s->instance[v] != PLIM__NONE && s->pins[v] == 1 && !later && !s->u->stays[v];
+}
+
+/* Bytes that output v needs beside the inputs that are in memory: none of those of one that it takes the place of, each of which is given away once. */
+static uint64_t bytes_beside_inputs(sim *s, uint32_t v, bool uses_it)
+{
+    const plim__lists *l = &s->u->over;
+    for (uint32_t i = l->from[v]; i < l->from[v + 1]; i++) {
+        const uint32_t x = l->item[i];
+        if (s->taken[x] == s->run || !ends_here(s, x, uses_it)) continue;
+        s->taken[x] = s->run;
+        return s->u->bytes[v] > s->u->bytes[x] ? s->u->bytes[v] - s->u->bytes[x] : 0;
+    }
+    return s->u->bytes[v];
+}
+
 /* Is this output of a node that runs again worth having? */
 static bool wanted_again(const sim *s, uint32_t out, uint32_t v)
 {
@@ -231,9 +254,11 @@ static plim_status remake(sim *s, uint32_t v, uint32_t depth)
     const plim__lists *l = &s->u->remake;
     PLIM_TRY(fetch_all(s, &s->u->remake_in, v, depth + 1));
     uint64_t bytes = 0;
+    s->run++;
     for (uint32_t k = l->from[v]; k < l->from[v + 1]; k++) {
         const plim__pnode *n = &s->u->pass->node[l->item[k]];
-        for (uint32_t j = 0; j < PLIM__MAX_OUT && n->out[j] != PLIM__NONE; j++) bytes += wanted_again(s, n->out[j], v) ? s->u->bytes[n->out[j]] : 0;
+        for (uint32_t j = 0; j < PLIM__MAX_OUT && n->out[j] != PLIM__NONE; j++)
+            bytes += wanted_again(s, n->out[j], v) ? bytes_beside_inputs(s, n->out[j], false) : 0;
     }
     make_room(s, bytes + s->u->extra[s->u->maker[v]]);
     for (uint32_t k = l->from[v]; k < l->from[v + 1] && s->fits; k++) {
@@ -300,7 +325,8 @@ static plim_status run_task(sim *s, uint32_t i)
     const plim__stage *stage = &u->pass->stage[i];
     PLIM_TRY(fetch_all(s, &u->in, i, 0));
     uint64_t bytes = u->extra[i];
-    for (uint32_t k = u->out.from[i]; k < u->out.from[i + 1]; k++) bytes += u->bytes[u->out.item[k]];
+    s->run++;
+    for (uint32_t k = u->out.from[i]; k < u->out.from[i + 1]; k++) bytes += bytes_beside_inputs(s, u->out.item[k], true);
     make_room(s, bytes);
     if (!s->fits) return PLIM_OK;
     for (uint32_t n = stage->first; n < stage->first + stage->count; n++) PLIM_TRY(emit(s, n, false));
@@ -374,7 +400,8 @@ static plim_status new_sim(sim *s)
     const plim__alloc *a = &s->plan->alloc;
     const uint32_t n = s->u->pass->n_values;
     s->use_at = plim__new(a, s->u->uses.n_items, sizeof *s->use_at, s->err);
-    uint32_t **tables[] = {&s->next, &s->instance, &s->local, &s->pins, &s->where, &s->resident, &s->leaving, &s->left, &s->doomed, &s->spilled};
+    uint32_t **tables[] = {&s->next, &s->instance, &s->local, &s->pins, &s->where, &s->resident, &s->leaving, &s->left, &s->doomed, &s->spilled,
+                           &s->taken};
     for (uint32_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         *tables[i] = plim__new(a, n, sizeof **tables[i], s->err);
         if (!*tables[i]) return PLIM_E_NOMEM;
@@ -391,7 +418,7 @@ static void free_sim(sim *s)
 {
     const plim__alloc *a = &s->plan->alloc;
     void *tables[] = {s->use_at, s->next, s->instance, s->local, s->pins, s->where, s->resident, s->leaving, s->left, s->doomed,
-                      s->spilled, s->gone, s->lost};
+                      s->spilled, s->taken, s->gone, s->lost};
     for (uint32_t i = 0; i < sizeof tables / sizeof *tables; i++) plim__free(a, tables[i]);
 }
 

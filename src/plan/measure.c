@@ -20,6 +20,7 @@
 #include "plan/measure.h"
 #include "core/size.h"
 #include "plan/cost.h"
+#include "plan/inplace.h"
 #include "plan/pack.h"
 
 #include <math.h>
@@ -429,35 +430,49 @@ static uint64_t scratch_bytes(const plim__measure *m, const plim_plan *plan, con
     return most;
 }
 
+/* Buffers of a stage's private values: one that lies on another shares its buffer. Until they are packed, private_offset is the number of the buffer.
+ * @return how many there are */
+static uint32_t list_private(const plim__measure *m, const plim_plan *plan, plim__pass *p, const plim__stage *s, plim_buffer *buf)
+{
+    uint32_t n = 0;
+    for (uint32_t i = s->first; i < s->first + s->count; i++)
+        for (uint32_t j = 0; j < PLIM__MAX_OUT && p->node[i].out[j] != PLIM__NONE; j++) {
+            const uint32_t v = p->node[i].out[j], root = plim__alias_root(p, v);
+            if (p->value[v].role != PLIM__ROLE_PRIVATE) continue;
+            const plim_buffer own = {.lower = i, .upper = (int64_t)last_private_use(plan->graph, p, s, v) + 1, .size = private_bytes(m, plan, p, v)};
+            PLIM_ASSERT(p->node[p->value[root].producer].stage == p->node[i].stage && p->value[root].producer <= i);
+            p->value[v].private_offset = root == v ? n : p->value[root].private_offset;
+            plim_buffer *b = &buf[p->value[v].private_offset];
+            if (root == v) buf[n++] = own;
+            b->upper = plim__max(b->upper, own.upper);
+            b->size = own.size > b->size ? own.size : b->size;
+        }
+    return n;
+}
+
 /* Private values of a stage share memory by lifetime. */
 static plim_status place_private(const plim__measure *m, const plim_plan *plan, plim__pass *p, uint32_t stage, plim_error *err)
 {
     plim__stage *s = &p->stage[stage];
     plim_buffer *buf = plim__new(&plan->alloc, s->count * (uint64_t)PLIM__MAX_OUT, sizeof *buf, err);
-    uint32_t *who = plim__new(&plan->alloc, s->count * (uint64_t)PLIM__MAX_OUT, sizeof *who, err);
-    plim_status status = buf && who ? PLIM_OK : PLIM_E_NOMEM;
-    uint32_t n = 0;
-    for (uint32_t i = s->first; i < s->first + s->count && status == PLIM_OK; i++)
-        for (uint32_t j = 0; j < PLIM__MAX_OUT && p->node[i].out[j] != PLIM__NONE; j++) {
-            const uint32_t v = p->node[i].out[j];
-            if (p->value[v].role != PLIM__ROLE_PRIVATE) continue;
-            who[n] = v;
-            buf[n++] = (plim_buffer){.lower = i, .upper = (int64_t)last_private_use(plan->graph, p, s, v) + 1, .size = private_bytes(m, plan, p, v)};
-        }
+    plim_status status = buf ? PLIM_OK : PLIM_E_NOMEM;
+    const uint32_t n = buf ? list_private(m, plan, p, s, buf) : 0;
     plim_pack_result res = {0};
     if (status == PLIM_OK && n > 0) {
         const plim__pack_effort effort = plim__pack_effort_quick();
         status = plim__pack(buf, n, &(plim_pack_options){.alignment = 64}, &effort, &res, &plan->alloc, err);
     }
-    for (uint32_t i = 0; i < n && status == PLIM_OK; i++) {
-        p->value[who[i]].private_offset = buf[i].offset;
-        p->value[who[i]].private_bytes = buf[i].size;
-    }
+    for (uint32_t i = s->first; i < s->first + s->count && status == PLIM_OK; i++)
+        for (uint32_t j = 0; j < PLIM__MAX_OUT && p->node[i].out[j] != PLIM__NONE; j++) {
+            plim__pvalue *v = &p->value[p->node[i].out[j]];
+            if (v->role != PLIM__ROLE_PRIVATE) continue;
+            v->private_bytes = buf[v->private_offset].size;
+            v->private_offset = buf[v->private_offset].offset;
+        }
     s->scratch_offset = res.height;
     s->private_bytes = plim__round_up(res.height + scratch_bytes(m, plan, p, s), 64);
     PLIM_ASSERT(s->scratch_offset <= s->private_bytes); /* the scratch lies behind all private values */
     plim__free(&plan->alloc, buf);
-    plim__free(&plan->alloc, who);
     return status;
 }
 
@@ -491,13 +506,15 @@ static void make_slots(plim__measure *m, const plim_plan *plan, plim__pass *p)
     const bool looping = p->n_cut > 0;
     for (uint32_t i = 0; i < p->n_values; i++) {
         plim__pvalue *v = &p->value[i];
-        if (!needs_slot(v)) continue;
+        if (!needs_slot(v) || v->alias_of != PLIM__NONE) continue;
         plim__slot s = {.value = v->value, .copies = 1, .stage = PLIM__NONE};
         PLIM_ASSERT(v->depth <= p->n_cut && (v->role != PLIM__ROLE_READ || v->producer == PLIM__NONE)); /* what is read is not made here */
         if (looping && v->depth == p->n_cut && v->role == PLIM__ROLE_READ && !v->streamed) s.copies = plan->read_copies;
         if (plim__write_has_ring(plan, p, v)) s.copies = plan->write_copies;
         v->slot = add_slot(m, &s);
     }
+    for (uint32_t i = 0; i < p->n_values; i++)
+        if (needs_slot(&p->value[i])) p->value[i].slot = p->value[plim__alias_root(p, i)].slot;
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         plim__pnode *n = &p->node[i];
         n->copies_slot = PLIM__NONE;
@@ -561,8 +578,9 @@ static void finish_slots(plim__measure *m, const plim_plan *plan, plim__pass *p)
         if (!needs_slot(v)) continue;
         plim__region box = v->role == PLIM__ROLE_WHOLE ? plim__region_whole(shape) : box_of_lengths(m->len[i], shape->rank);
         loosen(m, &box, shape, m->reach[i], v->moved_by);
-        m->slot[v->slot].bytes = slot_bytes(plan, v, &box);
-        m->slot[v->slot].box = box;
+        const uint64_t bytes = slot_bytes(plan, v, &box);
+        if (bytes > m->slot[v->slot].bytes) m->slot[v->slot].bytes = bytes; /* the larger, of values that share it */
+        if (v->alias_of == PLIM__NONE) m->slot[v->slot].box = box;
     }
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         plim__pnode *n = &p->node[i];

@@ -96,6 +96,7 @@ typedef struct plim__pvalue {
     bool again;         /* made before: this one goes to no file of the program's */
     bool flat;          /* spilled and read back inside one trip: its slot goes to the spill file as it is, byte by byte */
     bool streamed;      /* READ: in every trip of the loops around its first reader, right before that */
+    uint32_t alias_of;  /* it lies in the slot of this value of the pass, or in its place inside their stage, and overwrites it; PLIM__NONE: in its own */
     uint32_t back;      /* flat: the next value that is read back from where this one was spilled to, or PLIM__NONE */
     uint64_t private_offset; /* PRIVATE: in the thread's part of the stage's slot */
     uint64_t private_bytes;  /* PRIVATE: what was planned for it */

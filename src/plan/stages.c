@@ -2,6 +2,7 @@
  * lives; the order in which everything is done. */
 #include "plan/build.h"
 #include "core/size.h"
+#include "plan/inplace.h"
 
 #include <string.h>
 
@@ -467,5 +468,5 @@ plim_status plim__pass_stages(plim__pass *p, const plim_plan *plan, const plim__
     plim__free(a, b.first_read);
     plim__free(a, b.next_read);
     plim__free(a, b.next_write);
-    return status;
+    return status == PLIM_OK ? plim__pass_share(p, plan, err) : status;
 }

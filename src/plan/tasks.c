@@ -2,6 +2,7 @@
 #include "plan/tasks.h"
 #include "core/size.h"
 #include "plan/cost.h"
+#include "plan/inplace.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -68,6 +69,14 @@ static bool is_free(const maker *k, uint32_t v) { return takes_memory(&k->p->val
 static uint64_t slot_bytes(const maker *k, uint32_t slot)
 {
     return plim__round_up(k->m->slot[slot].bytes * k->m->slot[slot].copies, PLIM__IO_ALIGN);
+}
+
+/* Bytes that a value has a slot for: of one that lies in another one's ring, one copy. */
+static uint64_t value_bytes(const maker *k, uint32_t v)
+{
+    const plim__pvalue *x = &k->p->value[v];
+    PLIM_ASSERT(!x->foreign && takes_memory(x));
+    return x->alias_of == PLIM__NONE ? slot_bytes(k, x->slot) : plim__round_up(k->m->slot[x->slot].bytes, PLIM__IO_ALIGN);
 }
 
 static uint32_t group_of_node(const maker *k, uint32_t i)
@@ -146,10 +155,10 @@ static void find_carried(maker *k, uint32_t v)
     const plim__pvalue *x = &p->value[v];
     const uint32_t last = k->u->n_groups - 1;
     if (!takes_memory(x) || x->foreign) return;
-    const plim__slot *slot = &k->m->slot[x->slot];
-    const uint64_t bytes = slot_bytes(k, x->slot);
+    const bool is_ring = k->m->slot[x->slot].copies > 1 && x->alias_of == PLIM__NONE;
+    const uint64_t bytes = value_bytes(k, v);
     const plim__pnode *by = x->producer == PLIM__NONE ? NULL : &p->node[x->producer];
-    if (x->role == PLIM__ROLE_WHOLE || slot->copies > 1) {
+    if (x->role == PLIM__ROLE_WHOLE || is_ring) {
         k->u->is_carried[v] = true;
         carry(k, bytes, 0, last);
     } else if (by && by->accumulates) {
@@ -202,7 +211,7 @@ static void size_values(maker *k)
     const plim__pass *p = k->p;
     for (uint32_t v = 0; v < p->n_values; v++) {
         if (!takes_memory(&p->value[v])) continue;
-        if (!p->value[v].foreign && !k->u->is_carried[v]) u->bytes[v] = slot_bytes(k, p->value[v].slot);
+        if (!p->value[v].foreign && !k->u->is_carried[v]) u->bytes[v] = value_bytes(k, v);
         if (p->value[v].producer != PLIM__NONE) u->maker[v] = p->node[p->value[v].producer].stage;
         u->stays[v] = p->n_cut == 0 && k->plan->is_output[p->value[v].value] && k->plan->write_file[p->value[v].value] == PLIM__NONE;
     }
@@ -256,6 +265,22 @@ static plim_status list_after(maker *k)
         close_list(&u->after);
     }
     return PLIM_OK;
+}
+
+/* Inputs of their tasks that values may take the place of. */
+static plim_status list_over(maker *k)
+{
+    plim__sharing x;
+    plim_status status = plim__sharing_new(&x, k->plan, k->p, k->err);
+    for (uint32_t v = 0; v < k->p->n_values && status == PLIM_OK; v++) {
+        uint32_t in[PLIM__MAX_OVERWRITABLE];
+        const uint32_t n = is_free(k, v) && k->u->bytes[v] > 0 ? plim__sharing_find(&x, v, in) : 0;
+        for (uint32_t i = 0; i < n && status == PLIM_OK; i++)
+            if (is_free(k, in[i])) status = add(k, &k->u->over, in[i]);
+        close_list(&k->u->over);
+    }
+    plim__sharing_free(&x, &k->plan->alloc);
+    return status;
 }
 
 /* The nodes of its task that value v needs, and what they read: backwards through what is private to the task. */
@@ -314,6 +339,7 @@ static plim_status new_tables(maker *k)
     PLIM_TRY(new_lists(&u->in, u->n, a, k->err));
     PLIM_TRY(new_lists(&u->out, u->n, a, k->err));
     PLIM_TRY(new_lists(&u->after, u->n, a, k->err));
+    PLIM_TRY(new_lists(&u->over, values, a, k->err));
     PLIM_TRY(new_lists(&u->remake, values, a, k->err));
     return new_lists(&u->remake_in, values, a, k->err);
 }
@@ -339,6 +365,7 @@ static plim_status fill(maker *k, uint64_t resident)
     PLIM_TRY(list_uses(k));
     list_boxes(k);
     PLIM_TRY(list_after(k));
+    PLIM_TRY(list_over(k));
     for (uint32_t v = 0; v < k->p->n_values; v++) PLIM_TRY(list_remake(k, v, k->u->n + v));
     return PLIM_OK;
 }
@@ -363,6 +390,19 @@ void plim__tasks_by_group(uint32_t *order, const plim__tasks *u)
     PLIM_ASSERT(n == u->n);
 }
 
+/* Bytes of the outputs of task i, but for those that may take the place of an input. */
+static uint64_t least_output_bytes(const plim__tasks *u, uint32_t i)
+{
+    uint64_t bytes = 0;
+    for (uint32_t k = u->out.from[i]; k < u->out.from[i + 1]; k++) {
+        const uint32_t v = u->out.item[k];
+        uint64_t shared = 0;
+        for (uint32_t o = u->over.from[v]; o < u->over.from[v + 1]; o++) shared = u->bytes[u->over.item[o]] > shared ? u->bytes[u->over.item[o]] : shared;
+        bytes += u->bytes[v] > shared ? u->bytes[v] - shared : 0;
+    }
+    return bytes;
+}
+
 uint64_t plim__tasks_largest(const plim__tasks *u)
 {
     uint64_t most = 0;
@@ -370,7 +410,7 @@ uint64_t plim__tasks_largest(const plim__tasks *u)
     for (uint32_t i = 0; i < u->n; i++) {
         uint64_t bytes = u->extra[i] + u->carried[u->group[i]];
         for (uint32_t k = u->in.from[i]; k < u->in.from[i + 1]; k++) bytes += u->bytes[u->in.item[k]];
-        for (uint32_t k = u->out.from[i]; k < u->out.from[i + 1]; k++) bytes += u->bytes[u->out.item[k]];
+        bytes += least_output_bytes(u, i);
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -382,6 +422,7 @@ void plim__tasks_free(plim__tasks *u, const plim__alloc *a)
     free_lists(&u->out, a);
     free_lists(&u->after, a);
     free_lists(&u->uses, a);
+    free_lists(&u->over, a);
     free_lists(&u->remake, a);
     free_lists(&u->remake_in, a);
     plim__free(a, u->group);

@@ -29,6 +29,7 @@ typedef struct plim__tasks {
     plim__lists out;    /* per task: free values that leave it */
     plim__lists after;  /* per task: tasks that it must come after for another reason than their values: they read a state that it overwrites */
     plim__lists uses;   /* per value: tasks that read it, rising */
+    plim__lists over;   /* per free value that leaves a task: free inputs of the task that it may take the place of, if no later task needs them */
     plim__lists remake; /* per free value that leaves a task: nodes of the pass that recompute it */
     plim__lists remake_in; /* and the free values from elsewhere that they read */
     double *remake_seconds; /* per value; INFINITY: it cannot be recomputed */
@@ -47,7 +48,7 @@ void plim__tasks_free(plim__tasks *u, const plim__alloc *a);
 
 /** The tasks group by group, each group in the program's order: a valid order. @param order  [u->n] */
 void plim__tasks_by_group(uint32_t *order, const plim__tasks *u);
-/** Bytes that one task needs, at the most, beside what is carried: no limit below works. */
+/** Bytes that one task needs, at the most, beside what is carried, when its inputs are overwritten where they may be: no limit below works. */
 uint64_t plim__tasks_largest(const plim__tasks *u);
 
 static inline uint32_t plim__list_len(const plim__lists *l, uint32_t i) { return l->from[i + 1] - l->from[i]; }

@@ -9,6 +9,7 @@
 #include "core/dtype.h"
 #include "core/size.h"
 #include "plan/advance.h"
+#include "plan/inplace.h"
 #include "run/overlap.h"
 
 #include <math.h>
@@ -213,13 +214,48 @@ static plim_status view_of(pass_run *r, uint32_t index, const plim__region *box,
     return bytes > s->bytes ? broken_plan(r, v, bytes, s->bytes) : PLIM_OK;
 }
 
+/* Do the elements of a view lie one behind the other, as in a dense one? */
+static bool is_contiguous(const plim__view *v)
+{
+    int64_t stride = 1;
+    for (uint32_t d = v->rank; d-- > 0;) {
+        if (v->n[d] > 1 && v->stride[d] != stride) return false;
+        stride *= v->n[d];
+    }
+    return true;
+}
+
+/* Is value `index` all of what it lies on, in another shape? Then its node has nothing to do. */
+static bool is_reshaped(const pass_run *r, uint32_t index)
+{
+    const plim__pvalue *v = &r->p->value[index];
+    if (v->alias_of == PLIM__NONE || v->role == PLIM__ROLE_PRIVATE) return false;
+    const plim__pnode *n = &r->p->node[v->producer];
+    return plim__op_row_of(r->g->node[n->node].op)->flags & PLIM__OP_SAME_ORDER && r->p->operand[n->in0] == v->alias_of;
+}
+
+/* The view of a value that lies on another: the same elements, in the same order as in a slot of its own. */
+static plim_status view_alias(pass_run *r, uint32_t index)
+{
+    const plim__pvalue *v = &r->p->value[index];
+    const plim__view *root = &r->view[plim__alias_root(r->p, index)];
+    const plim__region *box = &r->tile.region[index], *under = &r->tile.region[v->alias_of];
+    bool same = is_contiguous(root) && plim__view_count(root) == plim__region_count(box);
+    PLIM_ASSERT(v->slot == r->p->value[v->alias_of].slot && (v->role == PLIM__ROLE_TILE || v->role == PLIM__ROLE_WRITE));
+    r->view[index] = plim__view_dense(root->data, r->g->value[v->value].dtype, box);
+    if (plim__region_count(box) == 0) return PLIM_OK; /* nothing is made in this tile */
+    for (uint32_t d = 0; d < box->rank && !is_reshaped(r, index); d++) same &= box->dim[d].lo == under->dim[d].lo && box->dim[d].hi == under->dim[d].hi;
+    PLIM_FAIL_IF(!same, r->err, PLIM_E_PLAN, "internal: the box of '%s' is not that of the value it overwrites", r->g->value[v->value].name);
+    return PLIM_OK;
+}
+
 static plim_status view_tile(pass_run *r)
 {
     for (uint32_t i = 0; i < r->p->n_values; i++) {
         const plim__pvalue *v = &r->p->value[i];
         const plim__value *value = &r->g->value[v->value];
         plim__region box = r->tile.region[i];
-        if (v->role == PLIM__ROLE_PRIVATE) continue;
+        if (v->role == PLIM__ROLE_PRIVATE || v->alias_of != PLIM__NONE) continue;
         if (v->role == PLIM__ROLE_CONST) {
             box = plim__region_whole(&value->shape);
             r->view[i] = plim__view_dense((void *)value->data, value->dtype, &box);
@@ -229,6 +265,8 @@ static plim_status view_tile(pass_run *r)
         if (v->role == PLIM__ROLE_ACC) plim__acc_region(r->g, r->p, &r->p->node[v->producer], value->out, r->loop, &box);
         PLIM_TRY(view_of(r, i, &box, &r->view[i]));
     }
+    for (uint32_t i = 0; i < r->p->n_values; i++)
+        if (r->p->value[i].role != PLIM__ROLE_PRIVATE && r->p->value[i].alias_of != PLIM__NONE) PLIM_TRY(view_alias(r, i));
     return PLIM_OK;
 }
 
@@ -452,6 +490,7 @@ static void run_node(pass_run *r, const plim__pnode *n, uint32_t thread)
     worker *w = &r->worker[thread];
     const plim__range *axis = plim__axes_of(&w->block, n);
     plim__view out[PLIM__MAX_OUT];
+    if (is_reshaped(r, n->out[0])) return;
     for (uint32_t j = 0; j < node->n_out; j++) {
         plim__view base = n->copies_slot != PLIM__NONE && thread > 0 ? acc_view(r, n, j, thread) : operand_view(r, n->out[j], thread);
         plim__region box;

@@ -8,7 +8,9 @@
 
 #include "expr/expr.h"
 #include "faulty_os.h"
+#include "core/size.h"
 #include "ops/ops.h"
+#include "plan/inplace.h"
 #include "plan/plan.h"
 
 #include <stdlib.h>
@@ -197,6 +199,13 @@ static void box_larger_than_its_memory(void **state)
     assert_true(slots > 10 && parts > 0 && scratch > 0);
 }
 
+/* Moves a private value, and what lies on it. */
+static void move_private(plim__pass *p, uint32_t v, uint64_t offset)
+{
+    for (uint32_t i = 0; i < p->n_values; i++)
+        if (p->value[i].role == PLIM__ROLE_PRIVATE && plim__alias_root(p, i) == v) p->value[i].private_offset = offset;
+}
+
 /* Private values of a stage that are in use together. */
 static void private_values_overlap(void **state)
 {
@@ -204,22 +213,23 @@ static void private_values_overlap(void **state)
     fixture f;
     set_up(&f, "y = exp(x); z = sin(x); mean(y * z + y, 0)", 64u << 20);
     plim__pass *p = &f.plan->pass[0];
-    plim__pvalue *y = NULL, *z = NULL;
+    uint32_t y = PLIM__NONE, z = PLIM__NONE;
     for (uint32_t i = 0; i < p->n_values; i++) {
-        if (p->value[i].role != PLIM__ROLE_PRIVATE) continue;
-        if (!y)
-            y = &p->value[i];
-        else if (!z)
-            z = &p->value[i];
+        if (p->value[i].role != PLIM__ROLE_PRIVATE || p->value[i].alias_of != PLIM__NONE) continue;
+        if (y == PLIM__NONE)
+            y = i;
+        else if (z == PLIM__NONE)
+            z = i;
     }
-    assert_non_null(z);
+    assert_int_not_equal(z, PLIM__NONE);
     EXPECT(&f, "");
-    const uint64_t good = z->private_offset;
-    z->private_offset = y->private_offset;
+    const uint64_t good = p->value[z].private_offset;
+    move_private(p, z, p->value[y].private_offset);
     EXPECT(&f, "I12:");
-    z->private_offset = p->stage[p->node[z->producer].stage].private_bytes;
+    move_private(p, z, p->stage[p->node[p->value[z].producer].stage].private_bytes);
     EXPECT(&f, "I12:");
-    z->private_offset = good;
+    move_private(p, z, good);
+    EXPECT(&f, "");
     tear_down(&f);
 }
 
@@ -929,6 +939,111 @@ static bool moving_box_is_read_once(fixture *f, uint32_t way)
     return false;
 }
 
+/* Puts a slot behind all others, for all of the time and with at least so many bytes: whoever uses it finds it alive and large enough. */
+static void give_room(fixture *f, uint32_t slot, uint64_t bytes)
+{
+    plim__slot *s = &f->plan->slot[slot];
+    s->bytes = plim__round_up(s->bytes > bytes ? s->bytes : bytes, 4096);
+    s->offset = f->plan->arena_bytes;
+    s->first = 0;
+    s->last = f->plan->n_steps - 1;
+    f->plan->arena_bytes += s->bytes * s->copies;
+}
+
+static bool has_slot(const plim__pvalue *v)
+{
+    return v->role != PLIM__ROLE_CONST && v->role != PLIM__ROLE_PRIVATE && !v->foreign;
+}
+
+/* Two values lie in one slot, and neither says that it lies on the other. */
+static bool slot_has_two_owners(fixture *f, uint32_t way)
+{
+    for (uint32_t q = 0; q < f->plan->n_passes; q++) {
+        plim__pass *p = &f->plan->pass[q];
+        for (uint32_t i = 0; i < p->n_values; i++) {
+            if (!has_slot(&p->value[i]) || f->plan->slot[p->value[i].slot].copies > 1) continue;
+            if (p->value[i].alias_of != PLIM__NONE && is_meant(&way)) {
+                p->value[i].alias_of = PLIM__NONE;
+                return true;
+            }
+            for (uint32_t o = 0; o < p->n_values; o++) {
+                if (o == i || !has_slot(&p->value[o]) || f->plan->slot[p->value[o].slot].copies > 1 ||
+                    p->value[o].slot == p->value[i].slot || p->value[i].alias_of != PLIM__NONE || !is_meant(&way))
+                    continue;
+                give_room(f, p->value[o].slot, f->plan->slot[p->value[i].slot].bytes);
+                p->value[i].slot = p->value[o].slot;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* A value says that it lies on another one, in another slot; or two say that of the same one. */
+static bool alias_is_another(fixture *f, uint32_t way)
+{
+    for (uint32_t q = 0; q < f->plan->n_passes; q++) {
+        plim__pass *p = &f->plan->pass[q];
+        for (uint32_t i = 0; i < p->n_values; i++)
+            for (uint32_t o = 0; o < p->n_values && p->value[i].alias_of != PLIM__NONE; o++) {
+                const bool both_inside = p->value[i].role == PLIM__ROLE_PRIVATE && p->value[o].role == PLIM__ROLE_PRIVATE;
+                const bool other = plim__alias_root(p, o) != plim__alias_root(p, i) && o != i &&
+                                   !(both_inside && p->value[o].private_offset == p->value[i].private_offset);
+                if (!other || !is_meant(&way)) continue;
+                p->value[i].alias_of = o;
+                return true;
+            }
+    }
+    return false;
+}
+
+/* May value v lie on `in`? */
+static bool is_allowed(fixture *f, const plim__pass *p, uint32_t v, uint32_t in)
+{
+    plim__sharing x;
+    uint32_t found[PLIM__MAX_OVERWRITABLE], last = 0;
+    const plim__stage *s = &p->stage[p->node[p->value[v].producer].stage];
+    assert_int_equal(plim__sharing_new(&x, f->plan, p, NULL), PLIM_OK);
+    const uint32_t n = plim__sharing_find(&x, v, found);
+    plim__sharing_free(&x, &f->plan->alloc);
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        for (uint32_t k = 0; k < f->g->node[p->node[i].node].n_in; k++)
+            if (p->operand[p->node[i].in0 + k] == in) last = i;
+    bool is_found = false;
+    for (uint32_t i = 0; i < n; i++) is_found |= found[i] == in;
+    return is_found && last < s->first + s->count;
+}
+
+static bool is_shared(const plim__pass *p, uint32_t v)
+{
+    for (uint32_t i = 0; i < p->n_values; i++)
+        if (p->value[i].alias_of == v) return true;
+    return p->value[v].alias_of != PLIM__NONE;
+}
+
+/* A value of the same size and shape is overwritten that somebody needs: a later stage, another block, another element of the same node. */
+static bool value_is_overwritten_early(fixture *f, uint32_t way)
+{
+    for (uint32_t q = 0; q < f->plan->n_passes; q++) {
+        plim__pass *p = &f->plan->pass[q];
+        for (uint32_t i = 0; i < p->n_values; i++)
+            for (uint32_t o = 0; o < p->n_values; o++) {
+                const plim__pvalue *v = &p->value[i], *in = &p->value[o];
+                const plim__value *x = &f->g->value[v->value], *y = &f->g->value[in->value];
+                if (i == o || v->producer == PLIM__NONE || (in->role != PLIM__ROLE_READ && in->role != PLIM__ROLE_TILE)) continue;
+                if (v->role != PLIM__ROLE_TILE && (v->role != PLIM__ROLE_WRITE || p->n_cut > 0)) continue;
+                if (in->producer != PLIM__NONE && in->producer >= v->producer) continue;
+                if (x->dtype != y->dtype || !plim__shape_equal(&x->shape, &y->shape) || is_shared(p, i) || is_shared(p, o)) continue;
+                if (is_allowed(f, p, i, o) || !is_meant(&way)) continue;
+                give_room(f, in->slot, f->plan->slot[v->slot].bytes);
+                p->value[i].slot = in->slot;
+                p->value[i].alias_of = o;
+                return true;
+            }
+    }
+    return false;
+}
+
 static const struct {
     const char *id;
     way_to_break *breaks;
@@ -960,6 +1075,9 @@ static const struct {
     {"I13:", scan_is_cut, ALL},
     {"I14:", sum_is_made_twice, ALL},
     {"I15:", moving_box_is_read_once, CUT}, /* there is no loop elsewhere */
+    {"I16:", slot_has_two_owners, ALL},
+    {"I16:", alias_is_another, ALL},
+    {"I17:", value_is_overwritten_early, ALL},
 };
 
 static int broken[COUNT_OF(table)]; /* kinds of plans that each row has been tried on */
@@ -990,7 +1108,9 @@ static void break_plan(fixture *f, int kind, const char *text)
 static void break_cut_plans(void)
 {
     static const char *const texts[] = {two_passes,       "mean(exp(x), 0)",  "box(exp(x), 3)",
-                                        "sort(x * 2, 1)", "cumsum(x + 1, 0)", "x.T @ x"};
+                                        "sort(x * 2, 1)", "cumsum(x + 1, 0)", "x.T @ x",
+                                        "w = exp(x); y = w @ (x.T @ x); mean(y * 2 + w, 0)",
+                                        "w = sort(x, 1); y = w @ (x.T @ x); mean(y * 2 + w + x, 0)"};
     for (size_t i = 0; i < COUNT_OF(texts); i++) {
         fixture f;
         set_up(&f, texts[i], 24u << 20);
@@ -1002,8 +1122,8 @@ static void break_cut_plans(void)
 /* No loop moves all of it, so it is run uncut: some of it is kept, some made again, some spilled. */
 static bool set_up_uncut(fixture *f, uint64_t memory, const char *spill_dir)
 {
-    static const char text[] = "a = sort(x, 0); b = exp(a); c = sort(a * x, 1); d = sort(c - b, 0); e = sort(d * a, "
-                               "1); h = mean(e + sin(b) * d - c, 0)";
+    static const char text[] = "a = sort(x, 0); b = exp(a); c = sort(a * x + b, 1); d = sort(c - b, 0); k = sort(d + c, 1); "
+                               "e = sort(d * k - c, 0); h = mean(e * a + sin(b) * a, 0)";
     plim_error err = {0};
     faulty_init(&f->os);
     assert_int_equal(plim__graph_new(&f->g, (plim__alloc){0}, &err), PLIM_OK);
@@ -1029,12 +1149,12 @@ static bool set_up_uncut(fixture *f, uint64_t memory, const char *spill_dir)
 static void break_uncut_plans(void)
 {
     bool spilled = false, again = false;
-    for (int way = 0; way < 8; way++) {
+    for (int way = 0; way < 16; way++) {
         fixture f;
         look whole, seen;
         if (!set_up_uncut(&f, 256u << 20, way % 2 ? "." : NULL)) fail();
         assert_true(schedule_plan(f.plan, UINT64_MAX, &whole));
-        if (schedule_plan(f.plan, whole.floor + (whole.peak - whole.floor) * (uint64_t)(way / 2) / 6, &seen)) {
+        if (schedule_plan(f.plan, whole.floor + (whole.peak - whole.floor) * (uint64_t)(way / 2) / 8, &seen)) {
             spilled |= seen.spilled > 0;
             again |= seen.again > 0;
             break_plan(&f, UNCUT, way % 2 ? "spilled" : "recomputed");
@@ -1048,7 +1168,7 @@ static void break_uncut_plans(void)
 static void break_state_plans(void)
 {
     for (int hold = 0; hold < 2; hold++)
-        for (uint64_t memory = 20u << 20; memory < (180u << 20); memory *= 3) {
+        for (uint64_t memory = 20u << 20; memory < (600u << 20); memory *= 3) { /* in the largest it is not cut */
             fixture f;
             set_up_states(&f, memory, hold);
             break_plan(&f, STATE, hold ? "held states" : "states in files");

@@ -390,11 +390,11 @@ static void memory_of_a_pass(void **state)
     const plim__pnode *sum = node_in(&b, &f, PLIM__OP_REDUCE);
     assert_int_equal(b.m.slot[b.p.value[sum->out[0]].slot].bytes, 64);
     assert_int_equal(sum->copies_slot, PLIM__NONE); /* so little is done by one thread */
-    /* x - 3 and its square are alive together while the square is taken: 64 bytes each, for each thread */
+    /* the square is taken where x - 3 lies: 64 bytes for each thread */
     const plim__stage *s = &b.p.stage[sum->stage];
     assert_int_equal(s->count, 3);
     assert_int_equal(s->blocks, 1);
-    assert_int_equal(s->private_bytes, 128);
+    assert_int_equal(s->private_bytes, 64);
     assert_int_equal(b.m.slot[s->slot].copies, 2);
     /* the mean goes to its file from a slot of its own; 1000 bytes were there before. The ring and the accumulator live as long as the pass */
     assert_true(b.m.peak >= 1000 + 3 * 8192 + 64 + 8192);
