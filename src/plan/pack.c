@@ -6,10 +6,12 @@
  *   - asks for the goal (the bound, or the capacity that was asked for): tight heights prune best, and real instances often meet it;
  *   - bisects between the goal and the best height known;
  *   - and the next round has twice the nodes.
- * Each question is a series of restarts with node limits 1, 1, 2, 1, 1, 2, 4 ... times 2n (Luby, Sinclair and Zuckerman 1993), each
+ * Each question is a series of restarts with node limits 1, 1, 2, 1, 1, 2, 4 ... times some 2048 (Luby, Sinclair and Zuckerman 1993), each
  * with another recipe: an order, some noise, and the blame that sections got in earlier restarts (pack_exact.c).
  *
- * Parts too large for the exact search are improved by greedy runs instead, in which the buffers that stick out move to the front.
+ * Parts too large for the exact search are repaired instead: the buffers of a window of time around one that sticks out of the goal are
+ * taken out and placed again among the others, in a random order by size in which those that stuck out come earlier (squeaky wheel
+ * optimisation, Joslin and Clements 1999). What sticks out less than before is kept. A repair costs what its window does.
  *
  * Deterministic as long as the clock does not end the search: the noise has a fixed seed, limits count work. The clock is read
  * between restarts only. Everything is freed before return; nothing is shared between calls. */
@@ -19,6 +21,7 @@
 #include "os/os.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -44,7 +47,7 @@ typedef struct packer {
     int64_t *offsets;       /* state[].offset points into this */
     int64_t *trial;         /* (n) offsets of an attempt */
     plim__order_key *order; /* (n) */
-    plim__pack_slot *slot;       /* (n) */
+    plim__greedy_room room; /* for n */
     double *blame_below;    /* (n + 1) sums over the sections below */
     int64_t goal;           /* units; a packing this high ends the search */
     uint64_t random;
@@ -83,7 +86,8 @@ static part_state *highest_part(const packer *k)
 static bool try_order(packer *k, part_state *s, plim__fit fit, uint64_t *steps)
 {
     const plim__pack_view *v = &s->part->view;
-    const int64_t height = plim__greedy_place(k->trial, v, k->order, fit, k->slot, s->height, steps);
+    PLIM_ASSERT(k->order[0].buffer < v->n);
+    const int64_t height = plim__greedy_place(k->trial, v, k->order, fit, &k->room, s->height, steps);
     if (height == INT64_MAX) return false;
     memcpy(s->offset, k->trial, v->n * sizeof *s->offset);
     s->height = height;
@@ -92,6 +96,14 @@ static bool try_order(packer *k, part_state *s, plim__fit fit, uint64_t *steps)
 
 static bool is_done(const packer *k, const part_state *s) { return total_height(s) <= k->goal || s->height == s->least; }
 
+/* A part too large for the exact search leaves most of the time to what comes after the portfolio. */
+static bool portfolio_is_over(const packer *k, const part_state *s)
+{
+    if (is_done(k, s) || k->steps == 0) return true;
+    const bool share = s->part->view.n > PLIM__EXACT_MAX && k->nodes;
+    return k->deadline_ns && now_ns() >= (share ? k->start_ns + (k->deadline_ns - k->start_ns) / 4 : k->deadline_ns);
+}
+
 static void run_portfolio(packer *k)
 {
     for (int kind = 0; kind < PLIM__ORDER_COUNT; kind++) {
@@ -99,7 +111,7 @@ static void run_portfolio(packer *k)
             part_state *s = &k->state[i];
             for (int fit = PLIM__FIT_FIRST; fit <= PLIM__FIT_BEST; fit++) {
                 const bool first = kind == 0 && fit == PLIM__FIT_FIRST;
-                if (!first && (is_done(k, s) || k->steps == 0 || out_of_time(k))) continue;
+                if (!first && portfolio_is_over(k, s)) continue;
                 uint64_t unlimited = UINT64_MAX;
                 plim__order_fill(k->order, &s->part->view, kind);
                 plim__order_sort(k->order, s->part->view.n);
@@ -120,19 +132,68 @@ static void order_by_offset(packer *k, const plim__pack_view *v, const int64_t *
     plim__order_sort(k->order, v->n);
 }
 
-/* One greedy run in which the buffers that stick out of what is wanted come earlier. @return false when no work is left */
-static bool improve_greedy(packer *k, part_state *s)
+#define WINDOW_MAX 1500 /* buffers that a repair takes out at most: some milliseconds */
+
+/* A buffer that sticks out of `line`, each as likely as the next; n if there is none. */
+static uint32_t pick_outsider(packer *k, const part_state *s, int64_t line)
 {
     const plim__pack_view *v = &s->part->view;
-    const int64_t wanted = plim__max(s->least, k->goal - s->part->base);
-    const int64_t line = wanted + (int64_t)(random_unit(k) * (double)(s->height - wanted));
+    uint32_t found = v->n, seen = 0;
     for (uint32_t i = 0; i < v->n; i++) {
-        const bool out = s->offset[i] + v->size[i] > line;
-        const double place = (double)s->offset[i] * (out ? random_unit(k) : 1);
-        k->order[i] = (plim__order_key){.key = {-place}, .buffer = i};
+        if (s->offset[i] + v->size[i] > line && random_unit(k) * ++seen < 1) found = i;
     }
-    plim__order_sort(k->order, v->n);
-    if (try_order(k, s, PLIM__FIT_FIRST, &k->steps)) snprintf(s->method, sizeof s->method, "improved greedy");
+    return found;
+}
+
+/* Collects in k->order what lives inside the window around buffer b, and in k->room the others that are alive in it.
+ * @return how many are in k->order */
+static uint32_t open_window(packer *k, const part_state *s, uint32_t b, int64_t line)
+{
+    const plim__pack_view *v = &s->part->view;
+    const int32_t width = v->hi[b] - v->lo[b], margin = (int32_t)((1 + 3 * random_unit(k)) * (width + k->room.half));
+    const int32_t lo = v->lo[b] - margin, hi = v->hi[b] + margin;
+    uint32_t inside = 0;
+    k->room.used[0] = 0;
+    for (uint32_t i = 0; i < v->n && v->lo[i] < hi; i++) {
+        if (v->hi[i] <= lo) continue;
+        const bool in = i == b || (v->lo[i] >= lo && v->hi[i] <= hi && inside < WINDOW_MAX);
+        if (!in) {
+            plim__greedy_keep(&k->room, v, i, s->offset[i]);
+            continue;
+        }
+        const bool out = s->offset[i] + v->size[i] > line;
+        const double boost = out ? exp2(6 * random_unit(k)) : 1 + 0.3 * random_unit(k);
+        k->order[inside++] = (plim__order_key){.key = {(double)v->size[i] * boost}, .buffer = i};
+    }
+    PLIM_ASSERT(inside >= 1 && inside <= WINDOW_MAX + 1);
+    plim__order_sort(k->order, inside);
+    return inside;
+}
+
+/* One repair of the part. @return false when no work is left */
+static bool repair(packer *k, part_state *s)
+{
+    const plim__pack_view *v = &s->part->view;
+    const int64_t line = plim__max(s->least, k->goal - s->part->base);
+    const uint32_t b = pick_outsider(k, s, line);
+    PLIM_ASSERT(b < v->n); /* or the part would be done */
+    const uint32_t inside = open_window(k, s, b, line);
+    plim__greedy_fill(k->trial, v, k->order, inside, &k->room, &k->steps);
+    double before = 0, after = 0;
+    int64_t top = 0;
+    for (uint32_t j = 0; j < inside; j++) {
+        const uint32_t i = k->order[j].buffer;
+        before += (double)plim__max(0, s->offset[i] + v->size[i] - line);
+        after += (double)plim__max(0, k->trial[i] + v->size[i] - line);
+        top = plim__max(top, k->trial[i] + v->size[i]);
+    }
+    if (after > before || top > s->height) return k->steps != 0;
+    for (uint32_t j = 0; j < inside; j++) s->offset[k->order[j].buffer] = k->trial[k->order[j].buffer];
+    int64_t height = 0;
+    for (uint32_t i = 0; i < v->n; i++) height = plim__max(height, s->offset[i] + v->size[i]);
+    PLIM_ASSERT(height <= s->height);
+    if (height < s->height) snprintf(s->method, sizeof s->method, "repaired");
+    s->height = height;
     return k->steps != 0;
 }
 
@@ -144,14 +205,14 @@ static bool improve_greedy(packer *k, part_state *s)
 typedef struct recipe {
     plim__order_kind kind;
     double blame, noise;
-    bool backjump;
+    plim__exact_style style;
 } recipe;
 
 static const recipe recipes[] = {
-    {PLIM__ORDER_TWA, 100, 0.05, true},
-    {PLIM__ORDER_WAT, 100, 0.05, true},
-    {PLIM__ORDER_TAW, 100, 0.1, true},
-    {PLIM__ORDER_AREA, 0, 0.1, false},
+    {PLIM__ORDER_WAT, 100, 0.05, {.backjump = true, .rank_weight = 0.02, .blind = true}},
+    {PLIM__ORDER_TWA, 100, 0.05, {.backjump = true, .rank_weight = 0.02}},
+    {PLIM__ORDER_TAW, 100, 0.1, {.backjump = true, .rank_weight = 0.02}},
+    {PLIM__ORDER_AREA, 0, 0.1, {.backjump = false, .rank_weight = 0.02}},
 };
 enum { RECIPES = sizeof recipes / sizeof *recipes };
 
@@ -173,6 +234,7 @@ static void make_order(packer *k, part_state *s, const recipe *r, uint32_t *blam
         blame[i] -= (blame[i] + 9) / 10; /* fades by a tenth per order made of it */
     }
     const double all = k->blame_below[v->sections] + 1e-9;
+    PLIM_ASSERT(all > 0 && k->blame_below[0] == 0);
     plim__order_fill(k->order, v, r->kind);
     for (uint32_t i = 0; i < v->n; i++) {
         const double share = (k->blame_below[v->hi[i]] - k->blame_below[v->lo[i]]) / all;
@@ -185,7 +247,8 @@ static void make_order(packer *k, part_state *s, const recipe *r, uint32_t *blam
 /* Node limit of the next restart, no more than what is left to this question, to the whole search and to the clock. */
 static uint64_t restart_limit(const packer *k, const part_state *s, uint64_t quota)
 {
-    uint64_t limit = 2 * s->part->view.n * luby(s->restarts / RECIPES + 1);
+    const uint64_t n = s->part->view.n;
+    uint64_t limit = (n < 256 ? 8 * n : n < 1024 ? 2048 : 2 * n) * luby(s->restarts / RECIPES + 1);
     if (limit > quota) limit = quota;
     if (limit > k->nodes) limit = k->nodes;
     if (!k->deadline_ns) return limit;
@@ -208,9 +271,13 @@ static plim__exact_answer ask(packer *k, part_state *s, int64_t cap, uint64_t qu
         s->restarts++;
         uint64_t left = limit;
         const uint64_t before = now_ns();
-        const plim__exact_answer answer = plim__exact_solve(s->exact, k->trial, k->order, cap, r->backjump, &left, blame);
+        plim__exact_style style = r->style;
+        style.noise = s->restarts > RECIPES ? 0.3 : 0;
+        style.seed = s->restarts;
+        const plim__exact_answer answer = plim__exact_solve(s->exact, k->trial, k->order, cap, &style, &left, blame);
         const uint64_t used = left < limit ? limit - left : 1; /* one at least, so that restarts come to an end */
         if (left < limit) k->node_ns = (now_ns() - before) / used + 1;
+        PLIM_ASSERT(used <= k->nodes && used <= quota);
         k->nodes -= used;
         quota -= used;
         if (answer == PLIM__EXACT_NONE) s->least = plim__max(s->least, cap + 1);
@@ -233,6 +300,7 @@ static bool search_round(packer *k, part_state *s)
     const int64_t goal = plim__max(s->least, k->goal - s->part->base);
     const int64_t step = plim__max(1, s->part->view.bound >> 14);
     const uint64_t quota = s->quota;
+    PLIM_ASSERT(goal < s->height && quota > 0); /* or the part would be done */
     s->quota *= 2;
     if (ask(k, s, goal, 4 * quota) == PLIM__EXACT_FOUND) return true;
     if (goal > s->least && ask(k, s, s->least, quota) == PLIM__EXACT_FOUND) return true;
@@ -260,7 +328,7 @@ static plim_status search(packer *k)
         if (!s || is_done(k, s) || k->nodes == 0) return PLIM_OK;
         bool more;
         if (s->part->view.n > PLIM__EXACT_MAX) {
-            more = improve_greedy(k, s) && !out_of_time(k);
+            more = repair(k, s) && !out_of_time(k);
         } else {
             PLIM_TRY(prepare_search(k, s));
             more = search_round(k, s);
@@ -276,13 +344,13 @@ static plim_status packer_init(packer *k, const plim__pack_view *view, plim_erro
     const plim__alloc *a = k->alloc;
     const uint64_t n = view->n;
     PLIM_TRY(plim__pack_parts_init(&k->parts, view, a, err));
+    PLIM_TRY(plim__greedy_room_init(&k->room, view->n, a, err));
     k->state = plim__new(a, k->parts.count, sizeof *k->state, err);
     k->offsets = plim__new(a, n, sizeof *k->offsets, err);
     k->trial = plim__new(a, n, sizeof *k->trial, err);
     k->order = plim__new(a, n, sizeof *k->order, err);
-    k->slot = plim__new(a, n, sizeof *k->slot, err);
     k->blame_below = plim__new(a, n + 1, sizeof *k->blame_below, err);
-    if (!k->state || !k->offsets || !k->trial || !k->order || !k->slot || !k->blame_below) return PLIM_E_NOMEM;
+    if (!k->state || !k->offsets || !k->trial || !k->order || !k->blame_below) return PLIM_E_NOMEM;
     int64_t *offset = k->offsets;
     for (uint32_t i = 0; i < k->parts.count; i++) {
         const plim__pack_part *p = &k->parts.part[i];
@@ -300,7 +368,7 @@ static void packer_drop(packer *k)
         plim__free(k->alloc, k->state[i].blame);
     }
     plim__free(k->alloc, k->blame_below);
-    plim__free(k->alloc, k->slot);
+    plim__greedy_room_drop(&k->room, k->alloc);
     plim__free(k->alloc, k->order);
     plim__free(k->alloc, k->trial);
     plim__free(k->alloc, k->offsets);
@@ -363,7 +431,7 @@ plim_status plim__pack(plim_buffer *buf, uint32_t count, const plim_pack_options
 {
     const uint64_t alignment = opt ? opt->alignment : 0, capacity = opt ? opt->capacity : 0;
     packer k = {.alloc = a, .err = err, .random = 0x9e3779b97f4a7c15ull, .steps = effort->greedy_steps, .nodes = effort->search_nodes,
-                .start_ns = now_ns(), .node_ns = 1000};
+                .start_ns = now_ns(), .node_ns = 1000 + 40 * (uint64_t)count};
     if (effort->seconds > 0) k.deadline_ns = k.start_ns + (uint64_t)(effort->seconds * 1e9);
     plim__pack_view view;
     PLIM_TRY(plim__pack_view_init(&view, buf, count, alignment, a, err));

@@ -107,14 +107,33 @@ typedef struct plim__pack_slot {
     int32_t lo, hi;
 } plim__pack_slot;
 
+/** Room for plim__greedy_place with up to `n` buffers; holds nothing between two calls. */
+typedef struct plim__greedy_room {
+    plim__pack_slot *slot; /* (4 n) the lists of the blocks, then the chunks of the list of all */
+    uint32_t *at, *used;   /* (blocks + 1) where the list of a block begins, how long it is */
+    uint32_t *chunk;       /* (chunks) numbers of the chunks in order of offset */
+    uint32_t *chunk_used;  /* (chunks) by number */
+    uint32_t blocks, chunks;
+    int32_t half;          /* sections of half a block */
+    bool all;              /* the list of all is needed */
+} plim__greedy_room;
+
+plim_status plim__greedy_room_init(plim__greedy_room *g, uint32_t n, const plim__alloc *a, plim_error *err);
+void plim__greedy_room_drop(plim__greedy_room *g, const plim__alloc *a);
+
 /** Places buffers one by one, each in the lowest gap that holds it (first fit) or the smallest such gap (best fit). O(n^2) at worst.
  *  @param offset  (n) out, units
- *  @param slot    (n) scratch
+ *  @param g       scratch
  *  @param below   gives up as soon as the height reaches this
  *  @param steps   in: how many may be taken; out: how many are left, 0 when it gave up for that
  *  @return the height, or INT64_MAX when it gave up */
-int64_t plim__greedy_place(int64_t *offset, const plim__pack_view *v, const plim__order_key *order, plim__fit fit, plim__pack_slot *slot,
+int64_t plim__greedy_place(int64_t *offset, const plim__pack_view *v, const plim__order_key *order, plim__fit fit, plim__greedy_room *g,
                            int64_t below, uint64_t *steps);
+
+/** Repairs a packing: plim__greedy_keep takes up each buffer that stays where it is (after g->used[0] was set to 0), plim__greedy_fill
+ *  then places the `n` buffers of `order` among them by first fit. */
+void plim__greedy_keep(plim__greedy_room *g, const plim__pack_view *v, uint32_t b, int64_t offset);
+void plim__greedy_fill(int64_t *offset, const plim__pack_view *v, const plim__order_key *order, uint32_t n, plim__greedy_room *g, uint64_t *steps);
 
 /* ---- pack_exact.c ---- */
 
@@ -127,19 +146,27 @@ typedef enum plim__exact_answer {
     PLIM__EXACT_LIMIT, /* not known: the node limit came first, or what was left out of the search could hold one */
 } plim__exact_answer;
 
-/** More buffers than this are not searched: the search recurses once per buffer, in frames of some 100 bytes. */
+/** More buffers than this are not searched: the search recurses up to twice per buffer, in frames of some 300 bytes. */
 #define PLIM__EXACT_MAX 2048
 
 /** @param view  must outlive the search; n from 1 to PLIM__EXACT_MAX */
 plim_status plim__exact_new(plim__exact **out, const plim__pack_view *view, const plim__alloc *a, plim_error *err);
 void plim__exact_free(plim__exact **x, const plim__alloc *a);
+/** How a search goes about it. */
+typedef struct plim__exact_style {
+    bool backjump;      /* skips choices that had no part in a failure: finds packings sooner, but only without it is anything proven */
+    bool blind;         /* places no candidate on trial: many more nodes a second, for instances with room to spare */
+    double rank_weight; /* how much the order weighs against wasted room when a buffer is chosen; 0.1 is much */
+    double noise;       /* wasted room is overrated by up to this share */
+    uint64_t seed;      /* of the noise */
+} plim__exact_style;
+
 /** Looks for a packing of height `cap` units or less. Deterministic. Allocates nothing.
  *  @param offset  (n) units, written on PLIM__EXACT_FOUND
- *  @param order   (n) which of two buffers at the same offset is tried first
- *  @param backjump  skips choices that had no part in a failure: finds packings sooner, but only without it is anything proven
- *  @param nodes   in: how many placements may be tried; out: how many are left
+ *  @param order   (n) which of two buffers is tried first where they waste the same room
+ *  @param nodes   in: how many branches may be tried; out: how many are left
  *  @param blame   (sections) one is added for each branch that a section ended: a hint for the next order */
-plim__exact_answer plim__exact_solve(plim__exact *x, int64_t *offset, const plim__order_key *order, int64_t cap, bool backjump,
-                                     uint64_t *nodes, uint32_t *blame);
+plim__exact_answer plim__exact_solve(plim__exact *x, int64_t *offset, const plim__order_key *order, int64_t cap,
+                                     const plim__exact_style *style, uint64_t *nodes, uint32_t *blame);
 
 #endif

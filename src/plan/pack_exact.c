@@ -1,35 +1,35 @@
 /* The exact search: is there a packing of height `cap`?
  *
- * Depth-first over canonical packings, after MiniMalloc (Moffitt, ASPLOS 2023): every packing can be settled so that each
- * buffer lies at 0 or on top of another, and its buffers can be placed in order of (offset, rank). So a node places one
- * unplaced buffer at the lowest offset that the placed ones leave it, never below the buffer placed before.
+ * Every packing can be settled so that each buffer lies at 0 or on top of another, and so that the sum of all offsets is least. The
+ * search builds such packings from the bottom up. An unplaced buffer has a minimum: the lowest offset that the placed ones leave it.
+ * The floor of a section is the lowest minimum of its unplaced buffers. A valley is a run of sections of one floor with higher floors
+ * on both sides: whatever lies on a valley's floor lies inside the valley.
  *
- * A node is cut off when
- *   - some section cannot hold what is still to come: the lowest unplaced buffer of a section lies at `low`, and the section's
- *     unplaced sizes together exceed cap - low. One witness per section is remembered, as SAT solvers watch a literal: as long
- *     as it is unplaced and low enough, the section needs no look;
- *   - the next offset exceeds cap - (largest unplaced total of a section): all of those must still go above it;
- *   - the next offset is at or above the top that some unplaced buffer could have had: that buffer could slide below (dominance);
- *   - the buffer just tried has no unplaced buffer above it: trying another in its stead changes nothing (hatless);
- *   - the buffer has an unplaced twin of the same lifetime and size that comes first.
+ *     floor  ____              ____     A node takes one section s of one valley. Either one of the unplaced buffers alive in s
+ *                |____________|         lies on the floor there, or none does, and the section wastes some of its room:
+ *                  valley  s            then its floor rises to the next height at which something could be supported.
+ *
+ * Whichever section a node takes, these alternatives are all there are; so it takes the one with the fewest (fail first), and sections
+ * that ended many branches count as having fewer (the weighted degree of constraint solvers). A node first places each of its
+ * candidates on trial. Those that fail are dropped; the others are tried in order of the room that they waste, where waste counts more
+ * in a section that has little room to spare. That order, more than anything else, finds packings: most branches of tight instances
+ * fail because of room that was wasted long before.
+ *
+ * A branch is cut off when the floor of a section plus its unplaced sizes exceeds `cap`, when a buffer does not fit below `cap`, when
+ * the buffer would rest on wasted room only (it could slide down), and when a twin of the same lifetime and size comes first.
  * Where no unplaced buffer spans a border between sections, the two sides are independent and solved one after the other.
  *
- * Buffers are sorted by first section, so each side is an index range; placed buffers stay in it with a minimum offset of NEVER.
- * All of a node's state is four int32 arrays and a trail of (buffer, old minimum, old pusher). A pair of overlapping buffers raises a minimum
- * at most once on a path, so the number of such pairs bounds the trail, and nothing is allocated during a search.
+ * A branch that fails says why: the conflict is the set of decisions that the failure rests on. For a section without room these are
+ * the buffers placed in it, its own waste, and what pushed its unplaced buffers up. With `backjump`, a node whose own decision is not
+ * in the conflict of its branch has no reason to try another one, and hands the conflict down (Prosser's conflict-directed
+ * backjumping, 1993). The conflict leaves out supports, twins and heights of waste, so a search that has jumped can find a packing but
+ * proves nothing by failing.
  *
- * A branch that fails says why: the conflict is the set of placed buffers that the failure rests on. For a section without room
- * these are the buffers placed in it and those that pushed its unplaced buffers up. With `backjump`, a node whose own buffer is not
- * in the conflict of the branch above it has no reason to try another buffer, and hands the conflict down (Prosser's
- * conflict-directed backjumping, 1993). It lets the search repair a mistake at one end of time without walking through all
- * choices at the other end. The conflict leaves out that placements are ordered by offset, so a search that has jumped can find a
- * packing but proves nothing by failing.
- *
- * The section that ends a branch is blamed. Orders that look at the blame first (pack.c) find packings with some tens of thousands
- * of nodes where blind restarts take millions: it is the weighted-degree heuristic of constraint solvers.
+ * Buffers are sorted by first section, so each side is an index range; placed buffers stay in it with a minimum of NEVER. A node costs
+ * O(n + sections) plus, per candidate, the buffers alive with it. Changes go on a trail; nothing is allocated during a search.
  *
  * Sizes beyond 31 bits are rounded up to 2^shift units. The packing found is then settled again with the true sizes, which only
- * lowers it. Depth of recursion: one frame per buffer. A plim__exact serves one thread. */
+ * lowers it. Depth of recursion: one level per decision, DEPTH_PER_BUFFER per buffer at most. A plim__exact serves one thread. */
 #include "plan/pack.h"
 
 #include "core/size.h"
@@ -38,15 +38,24 @@
 
 #define NEVER (INT32_MAX / 2)
 #define LOAD_MAX (1 << 29) /* NEVER plus a size still fits */
+#define DEPTH_PER_BUFFER 2  /* decisions of a path, most of which are placements; a search that needs more gives up */
+#define BLAME_WEIGHT 0.1    /* a section that ended 10 branches counts twice */
+#define SLACK_SOFTENING 0.1 /* of cap: keeps waste in a section without slack from outweighing everything */
 
+/* The value before a change. Of a buffer: its minimum and pusher; of section s, as buffer -1 - s: its floor. */
 typedef struct trail_entry {
-    int32_t buffer, min, pusher; /* the values before */
+    int32_t buffer, min, pusher;
 } trail_entry;
 
-typedef struct placement {
-    int32_t buffer;
+typedef struct decision {
+    int32_t buffer;   /* placed; -1 - s: section s wastes room */
     uint32_t trail_n; /* length of the trail before it */
-} placement;
+} decision;
+
+typedef struct candidate {
+    double key; /* lowest first */
+    int32_t buffer;
+} candidate;
 
 struct plim__exact {
     const plim__pack_view *view;
@@ -58,30 +67,37 @@ struct plim__exact {
     int32_t *twin_group; /* (n) buffers of equal lifetime and size share a number */
     int32_t *twin_last;  /* (n) scratch */
     int32_t *rank;       /* (n) place in the order */
-    int32_t *by_rank;    /* (n) the buffer at a place */
     int32_t *first;      /* (sections + 1) index of the first buffer born in or after a section */
     int32_t *member_at;  /* (sections + 1) into member */
     int32_t *member;     /* the buffers alive in each section */
     int32_t *total_all;  /* (sections) sum of sizes */
     int32_t *cut_all;    /* (sections) buffers that span the border above this section */
     uint32_t *blame;     /* (sections) the caller's */
+    plim__exact_style style;
+    uint64_t random;
     int32_t cap;
     int32_t *min;        /* (n) lowest offset possible, NEVER once placed */
-    int32_t *pusher;     /* (n) the placed buffer that min lies on top of; -1: the bottom */
+    int32_t *pusher;     /* (n) what min rests on: a placed buffer; n + s: waste of section s; -1: the bottom */
     int32_t *place;      /* (n) offset of a placed buffer */
     int32_t *total;      /* (sections) unplaced units */
     int32_t *cut;        /* (sections) unplaced buffers across the border above */
-    int32_t *witness;    /* (sections) a hint: the buffer that last showed the section to be possible */
+    int32_t *floor;      /* (sections) lowest min of the unplaced buffers; stale once there are none */
+    int32_t *witness;    /* (sections) a hint: a buffer whose min was the floor */
+    int32_t *wasted;     /* (sections) decisions on the path that waste room here */
+    int32_t *run;        /* (sections) scratch: first section of the run that a section is in */
+    int32_t *least;      /* (sections) scratch: smallest candidate of the run that starts here */
+    int32_t *count;      /* (sections + 1) scratch: candidates, as differences */
     trail_entry *trail;
-    uint32_t trail_n;
-    placement *done;     /* (n) in the order of placing */
-    uint32_t done_n;
+    uint32_t trail_n, trail_max;
+    decision *done;      /* (depth_max) */
+    uint32_t done_n, depth_max;
+    candidate *pool;     /* (pool_max) the candidates of all nodes on the path */
+    uint32_t pool_n, pool_max;
     uint64_t nodes;      /* left */
-    bool backjump;       /* may leave a node early */
-    bool jumped;         /* has left one early: failing proves nothing */
-    uint32_t words;      /* of a set of buffers */
+    bool jumped;         /* has left a node early: failing proves nothing */
+    uint32_t words;      /* of a set of decisions: buffers, then sections */
     uint64_t *conflict;  /* (words) why the newest branch failed */
-    uint64_t *tried;     /* (n + 1, words) per depth: why the branches tried so far failed */
+    uint64_t *tried;     /* (depth_max + 1, words) per depth: why the branches tried so far failed */
 };
 
 /* A side of a split: sections [lo, hi), and the buffers born there. */
@@ -163,23 +179,26 @@ plim_status plim__exact_new(plim__exact **out, const plim__pack_view *view, cons
     *out = NULL;
     PLIM_FAIL_IF(view->n == 0 || view->n > PLIM__EXACT_MAX, err, PLIM_E_INVALID, "the exact search takes 1 to %d buffers, not %u",
                  PLIM__EXACT_MAX, view->n);
-    const uint64_t n = view->n, sections = view->sections;
+    const uint64_t n = view->n, sections = view->sections, members = count_members(view);
     plim__exact *x = plim__new(a, 1, sizeof *x, err);
     if (!x) return PLIM_E_NOMEM;
-    int32_t *p = plim__new(a, 10 * n + 7 * sections + 2 + count_members(view), sizeof *p, err);
+    int32_t *p = plim__new(a, 9 * n + 12 * sections + 3 + members, sizeof *p, err);
     x->block = p;
-    x->trail = plim__new(a, count_pairs(view), sizeof *x->trail, err);
-    x->done = plim__new(a, n, sizeof *x->done, err);
-    x->words = (uint32_t)(n + 63) / 64;
-    x->conflict = plim__new(a, (n + 2) * x->words, sizeof *x->conflict, err);
-    if (!p || !x->trail || !x->done || !x->conflict) {
+    x->trail_max = 2 * count_pairs(view) + 8 * (uint32_t)members + 16 * (uint32_t)n;
+    x->depth_max = DEPTH_PER_BUFFER * (uint32_t)n + 64;
+    x->pool_max = 64 * (uint32_t)n;
+    x->words = (uint32_t)(n + sections + 63) / 64;
+    x->trail = plim__new(a, x->trail_max, sizeof *x->trail, err);
+    x->done = plim__new(a, x->depth_max, sizeof *x->done, err);
+    x->pool = plim__new(a, x->pool_max, sizeof *x->pool, err);
+    x->conflict = plim__new(a, (x->depth_max + 2) * (uint64_t)x->words, sizeof *x->conflict, err);
+    if (!p || !x->trail || !x->done || !x->pool || !x->conflict) {
         plim__exact_free(&x, a);
         return PLIM_E_NOMEM;
     }
-    int32_t **const per_buffer[] = {&x->size, &x->reach, &x->twin, &x->twin_group, &x->twin_last,
-                                    &x->rank, &x->by_rank, &x->min, &x->pusher, &x->place};
-    int32_t **const per_section[] = {&x->total_all, &x->cut_all, &x->total, &x->cut, &x->witness};
-    int32_t **const per_border[] = {&x->first, &x->member_at};
+    int32_t **const per_buffer[] = {&x->size, &x->reach, &x->twin, &x->twin_group, &x->twin_last, &x->rank, &x->min, &x->pusher, &x->place};
+    int32_t **const per_section[] = {&x->total_all, &x->cut_all, &x->total, &x->cut, &x->floor, &x->witness, &x->wasted, &x->run, &x->least};
+    int32_t **const per_border[] = {&x->first, &x->member_at, &x->count};
     for (size_t k = 0; k < sizeof per_buffer / sizeof *per_buffer; k++, p += n) *per_buffer[k] = p;
     for (size_t k = 0; k < sizeof per_section / sizeof *per_section; k++, p += sections) *per_section[k] = p;
     for (size_t k = 0; k < sizeof per_border / sizeof *per_border; k++, p += sections + 1) *per_border[k] = p;
@@ -197,6 +216,7 @@ void plim__exact_free(plim__exact **x, const plim__alloc *a)
 {
     if (!*x) return;
     plim__free(a, (*x)->conflict);
+    plim__free(a, (*x)->pool);
     plim__free(a, (*x)->done);
     plim__free(a, (*x)->trail);
     plim__free(a, (*x)->block);
@@ -210,99 +230,70 @@ static void set_add(uint64_t *set, int32_t b) { set[b / 64] |= 1ull << b % 64; }
 static void set_remove(uint64_t *set, int32_t b) { set[b / 64] &= ~(1ull << b % 64); }
 static bool set_has(const uint64_t *set, int32_t b) { return set[b / 64] >> b % 64 & 1; }
 
-/* Adds what a section without room rests on: what is placed in it, and what pushed up the rest. */
+/* Adds what the state of a section rests on: what is placed in it, its waste, and what pushed up the rest. */
 static void explain_section(plim__exact *x, int32_t s)
 {
     PLIM_ASSERT(s >= 0 && s < (int32_t)x->view->sections);
     for (int32_t k = x->member_at[s]; k < x->member_at[s + 1]; k++) {
         const int32_t i = x->member[k], why = x->min[i] == NEVER ? i : x->pusher[i];
-        PLIM_ASSERT(why == -1 || x->min[why] == NEVER); /* pushers are placed */
+        PLIM_ASSERT(why < 0 || why >= (int32_t)x->view->n || x->min[why] == NEVER); /* buffers that push are placed */
         if (why >= 0) set_add(x->conflict, why);
     }
+    if (x->wasted[s]) set_add(x->conflict, (int32_t)x->view->n + s);
 }
 
-/* Adds the failed branch of `b` to the conflict of its node: `b` was at its only offset there because of its pusher. */
-static void merge_conflict(const plim__exact *x, uint64_t *node, int32_t b)
+/* Adds the failed branch of decision `id` to the conflict of its node. A buffer was at its only offset there because of its pusher. */
+static void merge_conflict(const plim__exact *x, uint64_t *node, int32_t id)
 {
+    const int32_t n = (int32_t)x->view->n;
     for (uint32_t w = 0; w < x->words; w++) node[w] |= x->conflict[w];
-    set_remove(node, b);
-    if (x->pusher[b] >= 0) set_add(node, x->pusher[b]);
+    if (id < n || !x->wasted[id - n]) set_remove(node, id); /* earlier waste of the section has the same number */
+    if (id < n && x->pusher[id] >= 0) set_add(node, x->pusher[id]);
 }
 
-/* The conflict of a node that has tried everything: those of its branches, and the section that needs the most room. */
-static void finish_conflict(plim__exact *x, const uint64_t *node, span p)
+/* --------------------------------------------------------------------------------------- decisions and undo */
+
+/* Brings the floor of a section up to date. @return whether its unplaced buffers still fit on top of it */
+static bool update_floor(plim__exact *x, int32_t s)
 {
-    int32_t fullest = p.lo;
-    for (int32_t s = p.lo; s < p.hi; s++) fullest = x->total[s] > x->total[fullest] ? s : fullest;
-    memcpy(x->conflict, node, x->words * sizeof *node);
-    explain_section(x, fullest);
-}
-
-/* ------------------------------------------------------------------------------------------------- search */
-
-typedef struct choice {
-    int32_t buffer, offset, rank;
-} choice;
-
-/* What may be placed next, after `last` in order of (offset, rank), and the offset it must not exceed. Written without branches:
- * compilers then use vectors, here and below. */
-static bool next_choice(const plim__exact *x, span p, choice last, int32_t limit, choice *out)
-{
-    const int32_t from = x->first[p.lo], to = x->first[p.hi];
-    const int32_t *restrict min = x->min, *restrict rank = x->rank;
-    int32_t offset = NEVER;
-    for (int32_t i = from; i < to; i++) {
-        const int after = (min[i] > last.offset) | ((min[i] == last.offset) & (rank[i] > last.rank));
-        const int32_t at = after ? min[i] : NEVER;
-        offset = at < offset ? at : offset;
-    }
-    if (offset > limit) return false;
-    const int32_t above = offset == last.offset ? last.rank : -1;
-    int32_t best = INT32_MAX;
-    for (int32_t i = from; i < to; i++) {
-        const int32_t here = (min[i] == offset) & (rank[i] > above);
-        const int32_t r = rank[i] | ((here - 1) & INT32_MAX); /* INT32_MAX elsewhere */
-        best = r < best ? r : best;
-    }
-    *out = (choice){.buffer = x->by_rank[best], .offset = offset, .rank = best};
-    return true;
-}
-
-/* The highest offset at which a next buffer makes sense: by dominance, and by the room that the fullest section needs. */
-static int32_t highest_choice(const plim__exact *x, span p)
-{
-    const int32_t from = x->first[p.lo], to = x->first[p.hi];
-    const int32_t *restrict min = x->min, *restrict size = x->size, *restrict total = x->total;
-    int32_t top = INT32_MAX, most = 0;
-    for (int32_t i = from; i < to; i++) top = min[i] + size[i] < top ? min[i] + size[i] : top;
-    for (int32_t s = p.lo; s < p.hi; s++) most = total[s] > most ? total[s] : most;
-    PLIM_ASSERT(x->shift || most <= x->cap); /* rounded sizes may exceed it */
-    if (most == 0) return NEVER; /* nothing is unplaced */
-    return top - 1 < x->cap - most ? top - 1 : x->cap - most;
-}
-
-/* Is there an unplaced buffer low enough for all of them to fit on top of it? */
-static bool has_witness(plim__exact *x, int32_t s, int32_t room)
-{
-    if (x->min[x->witness[s]] <= room) return true;
+    if (x->total[s] == 0 || x->min[x->witness[s]] == x->floor[s]) return true;
+    int32_t floor = NEVER;
     for (int32_t k = x->member_at[s]; k < x->member_at[s + 1]; k++) {
-        if (x->min[x->member[k]] <= room) {
-            x->witness[s] = x->member[k];
-            return true;
-        }
+        const int32_t i = x->member[k];
+        if (x->min[i] >= floor) continue;
+        floor = x->min[i];
+        x->witness[s] = i;
+        if (floor == x->floor[s]) return true;
     }
-    return false;
+    PLIM_ASSERT(floor > x->floor[s] && floor < NEVER && x->trail_n < x->trail_max); /* floors only rise */
+    x->trail[x->trail_n++] = (trail_entry){.buffer = -1 - s, .min = x->floor[s]};
+    x->floor[s] = floor;
+    return floor <= x->cap - x->total[s];
 }
 
-/* Can sections `touched` still hold what is to come, after a buffer of sections `own` got the top `top`? Elsewhere than in
- * `own`, minima were raised to `top` at most, so a section with room above it for everything needs no look. */
-static bool sections_possible(plim__exact *x, span touched, span own, int32_t top)
+/* Raises to `top` whatever unplaced is alive in sections `own`, because of decision `why`. False when a buffer or a section has no
+ * room left. A buffer at that very height counts as supported when any buffer supports it, so buffers replace waste as its pusher. */
+static bool push(plim__exact *x, span own, int32_t top, int32_t why)
 {
+    const plim__pack_view *v = x->view;
+    const int32_t n = (int32_t)v->n;
+    span touched = own;
+    int32_t highest = 0;
+    for (int32_t i = x->reach[x->member[x->member_at[own.lo]]], end = x->first[own.hi]; i < end; i++) {
+        if (x->min[i] > top || v->hi[i] <= own.lo || (x->min[i] == top && (x->pusher[i] < n || why >= n))) continue;
+        PLIM_ASSERT(x->trail_n < x->trail_max);
+        x->trail[x->trail_n++] = (trail_entry){.buffer = i, .min = x->min[i], .pusher = x->pusher[i]};
+        x->min[i] = top;
+        x->pusher[i] = why;
+        highest = x->size[i] > highest ? x->size[i] : highest;
+        touched.lo = v->lo[i] < touched.lo ? v->lo[i] : touched.lo;
+        touched.hi = v->hi[i] > touched.hi ? v->hi[i] : touched.hi;
+    }
+    memset(x->conflict, 0, x->words * sizeof *x->conflict);
+    set_add(x->conflict, why);
+    if (highest > x->cap - top) return false;
     for (int32_t s = touched.lo; s < touched.hi; s++) {
-        const int32_t room = x->cap - x->total[s];
-        const bool inside = s >= own.lo && s < own.hi;
-        if (x->total[s] == 0 || (!inside && room >= top)) continue;
-        if (has_witness(x, s, room)) continue;
+        if (x->floor[s] >= top || update_floor(x, s)) continue;
         x->blame[s]++;
         explain_section(x, s);
         return false;
@@ -310,101 +301,232 @@ static bool sections_possible(plim__exact *x, span touched, span own, int32_t to
     return true;
 }
 
-/* Places a buffer and raises what lies above it. False when some buffer or section has no room left; undo() either way. */
-static bool place(plim__exact *x, choice c)
+/* Places a buffer at its minimum. False when that leaves something without room; undo() either way, here and in waste(). */
+static bool place(plim__exact *x, int32_t b)
 {
     const plim__pack_view *v = x->view;
-    const int32_t b = c.buffer, lo = v->lo[b], hi = v->hi[b], size = x->size[b], top = c.offset + size;
-    PLIM_ASSERT(x->min[b] == c.offset && top <= x->cap && x->done_n < v->n);
-    x->done[x->done_n++] = (placement){.buffer = b, .trail_n = x->trail_n};
-    x->place[b] = c.offset;
+    const int32_t lo = v->lo[b], hi = v->hi[b], size = x->size[b];
+    PLIM_ASSERT(x->min[b] <= x->cap - size && x->done_n < x->depth_max);
+    x->done[x->done_n++] = (decision){.buffer = b, .trail_n = x->trail_n};
+    x->place[b] = x->min[b];
     x->min[b] = NEVER;
     for (int32_t s = lo; s < hi; s++) x->total[s] -= size;
     for (int32_t s = lo; s + 1 < hi; s++) x->cut[s]--;
-
-    span touched = {lo, hi};
-    int32_t highest = 0;
-    for (int32_t i = x->reach[b], end = x->first[hi]; i < end; i++) {
-        if (x->min[i] >= top || v->hi[i] <= lo) continue;
-        x->trail[x->trail_n++] = (trail_entry){.buffer = i, .min = x->min[i], .pusher = x->pusher[i]};
-        x->min[i] = top;
-        x->pusher[i] = b;
-        highest = x->size[i] > highest ? x->size[i] : highest;
-        touched.lo = v->lo[i] < touched.lo ? v->lo[i] : touched.lo;
-        touched.hi = v->hi[i] > touched.hi ? v->hi[i] : touched.hi;
-    }
-    memset(x->conflict, 0, x->words * sizeof *x->conflict);
-    set_add(x->conflict, b);
-    return highest <= x->cap - top && sections_possible(x, touched, (span){lo, hi}, top);
+    return push(x, (span){lo, hi}, x->place[b] + size, b);
 }
 
-/* Takes back the newest placement. */
+static bool waste(plim__exact *x, int32_t s, int32_t level)
+{
+    PLIM_ASSERT(level > x->floor[s] && x->done_n < x->depth_max);
+    x->done[x->done_n++] = (decision){.buffer = -1 - s, .trail_n = x->trail_n};
+    x->wasted[s]++;
+    return push(x, (span){s, s + 1}, level, (int32_t)x->view->n + s);
+}
+
+/* Takes back the newest decision. */
 static void undo(plim__exact *x)
 {
     const plim__pack_view *v = x->view;
-    const placement *last = &x->done[--x->done_n];
-    const int32_t b = last->buffer, lo = v->lo[b], hi = v->hi[b], size = x->size[b];
+    PLIM_ASSERT(x->done_n > 0);
+    const decision *last = &x->done[--x->done_n];
     while (x->trail_n > last->trail_n) {
         const trail_entry *e = &x->trail[--x->trail_n];
-        x->min[e->buffer] = e->min;
-        x->pusher[e->buffer] = e->pusher;
+        if (e->buffer < 0) {
+            x->floor[-1 - e->buffer] = e->min;
+        } else {
+            x->min[e->buffer] = e->min;
+            x->pusher[e->buffer] = e->pusher;
+        }
     }
+    if (last->buffer < 0) {
+        x->wasted[-1 - last->buffer]--;
+        return;
+    }
+    const int32_t b = last->buffer, lo = v->lo[b], hi = v->hi[b], size = x->size[b];
     for (int32_t s = lo; s < hi; s++) x->total[s] += size;
     for (int32_t s = lo; s + 1 < hi; s++) x->cut[s]++;
     x->min[b] = x->place[b];
 }
 
-static bool has_hat(const plim__exact *x, int32_t b)
+/* ------------------------------------------------------------------------------------------------- search */
+
+/* Finds the runs of equal floor in `p`, how many candidates each section has (as differences), and the smallest of each run. */
+static void count_candidates(plim__exact *x, span p)
 {
-    for (int32_t s = x->view->lo[b]; s < x->view->hi[b]; s++) {
-        if (x->total[s]) return true;
+    const plim__pack_view *v = x->view;
+    int32_t *const restrict count = x->count, *const restrict run = x->run, *const restrict least = x->least;
+    for (int32_t s = p.lo; s < p.hi; s++) {
+        run[s] = s > p.lo && x->floor[s] == x->floor[s - 1] ? run[s - 1] : s;
+        count[s] = 0;
+        least[s] = NEVER;
     }
-    return false;
+    count[p.hi] = 0;
+    for (int32_t i = x->first[p.lo], to = x->first[p.hi]; i < to; i++) {
+        const int32_t lo = v->lo[i], hi = v->hi[i];
+        if (x->min[i] != x->floor[lo] || run[lo] != run[hi - 1]) continue;
+        count[lo]++;
+        count[hi]--;
+        if (x->size[i] < least[run[lo]]) least[run[lo]] = x->size[i];
+    }
 }
 
-static plim__exact_answer search(plim__exact *x, span p, choice last);
+/* The section that a node decides: of those in valleys the one with the fewest alternatives. */
+static int32_t pick_section(plim__exact *x, span p)
+{
+    count_candidates(x, p);
+    int32_t best = -1, candidates = 0;
+    double best_score = 0;
+    for (int32_t lo = p.lo, hi; lo < p.hi; lo = hi) {
+        for (hi = lo + 1; hi < p.hi && x->run[hi] == lo; hi++) continue;
+        const int32_t floor = x->floor[lo], left = lo > p.lo ? x->floor[lo - 1] : NEVER, right = hi < p.hi ? x->floor[hi] : NEVER;
+        const int32_t wall = left < right ? left : right;
+        const int32_t step = wall - floor < x->least[lo] ? wall - floor : x->least[lo]; /* what waste would cost at least */
+        for (int32_t s = lo; s < hi; s++) {
+            candidates += x->count[s];
+            if (wall < floor) continue;
+            PLIM_ASSERT(candidates > 0); /* the buffer whose minimum is the floor */
+            const int32_t alternatives = candidates + (x->cap - floor - x->total[s] >= step);
+            const double score = alternatives == 1 ? 0 : alternatives / (1 + BLAME_WEIGHT * x->blame[s]);
+            if (best >= 0 && score >= best_score) continue;
+            best_score = score;
+            best = s;
+        }
+    }
+    PLIM_ASSERT(best >= p.lo && best < p.hi);
+    return best;
+}
 
-/* Solves `p` side by side, cut where no unplaced buffer spans a border. Only borders inside `b` can have become free. */
-static plim__exact_answer search_sides(plim__exact *x, span p, choice last, span b)
+/* The room that the newest decision wasted in sections, each time in proportion to what the section has to spare. */
+static double wasted_room(const plim__exact *x)
+{
+    PLIM_ASSERT(x->done_n > 0);
+    const decision *last = &x->done[x->done_n - 1];
+    const int32_t b = last->buffer, lo = x->view->lo[b], hi = x->view->hi[b];
+    double sum = 0;
+    for (uint32_t k = last->trail_n; k < x->trail_n; k++) {
+        const trail_entry *e = &x->trail[k];
+        if (e->buffer >= 0) continue;
+        const int32_t s = -1 - e->buffer, slack = x->cap - x->floor[s] - x->total[s];
+        const int32_t lost = x->floor[s] - e->min - (s >= lo && s < hi ? x->size[b] : 0);
+        sum += lost / (slack + SLACK_SOFTENING * x->cap) * (1 + BLAME_WEIGHT * x->blame[s]);
+    }
+    return sum;
+}
+
+/* xorshift64*; in [0, 1) */
+static double random_unit(plim__exact *x)
+{
+    x->random ^= x->random >> 12;
+    x->random ^= x->random << 25;
+    x->random ^= x->random >> 27;
+    return (double)((x->random * 2685821657736338717ull) >> 11) * 0x1p-53;
+}
+
+/* Places every candidate of section s on trial. Those that have a chance go to the pool, best first; why the others have none is
+ * added to the conflict of the node. @return how many went to the pool */
+static uint32_t rate_candidates(plim__exact *x, int32_t s, uint64_t *tried)
+{
+    candidate *const c = x->pool + x->pool_n;
+    uint32_t n = 0;
+    for (int32_t k = x->member_at[s]; k < x->member_at[s + 1]; k++) {
+        const int32_t i = x->member[k];
+        const bool twin_first = x->twin[i] >= 0 && x->min[x->twin[i]] != NEVER, slides = x->pusher[i] >= (int32_t)x->view->n;
+        if (x->min[i] != x->floor[s] || twin_first || slides) continue;
+        bool possible = true;
+        double key = x->style.rank_weight * x->rank[i] / x->view->n;
+        if (!x->style.blind) {
+            possible = place(x, i);
+            key += wasted_room(x) * (1 + x->style.noise * random_unit(x));
+            undo(x);
+        }
+        if (!possible) {
+            merge_conflict(x, tried, i);
+            continue;
+        }
+        uint32_t j = n++;
+        for (; j > 0 && c[j - 1].key > key; j--) c[j] = c[j - 1];
+        c[j] = (candidate){.key = key, .buffer = i};
+    }
+    x->pool_n += n;
+    return n;
+}
+
+/* The lowest offset at which something can lie in section s if nothing lies on its floor: the next minimum of its buffers, or the
+ * top of a buffer that is alive beside s and could support a candidate of s. */
+static int32_t waste_level(const plim__exact *x, int32_t s)
+{
+    const plim__pack_view *v = x->view;
+    int32_t level = NEVER, lo = s, hi = s + 1;
+    for (int32_t k = x->member_at[s]; k < x->member_at[s + 1]; k++) {
+        const int32_t i = x->member[k];
+        if (x->min[i] > x->floor[s]) {
+            level = x->min[i] < level ? x->min[i] : level;
+        } else {
+            lo = v->lo[i] < lo ? v->lo[i] : lo;
+            hi = v->hi[i] > hi ? v->hi[i] : hi;
+        }
+    }
+    for (int32_t i = x->reach[x->member[x->member_at[lo]]]; i < x->first[hi]; i++) {
+        if (v->hi[i] <= lo || (v->lo[i] <= s && s < v->hi[i])) continue;
+        if (x->min[i] + x->size[i] < level) level = x->min[i] + x->size[i];
+    }
+    PLIM_ASSERT(level > x->floor[s]);
+    return level;
+}
+
+static plim__exact_answer search(plim__exact *x, span p);
+
+/* Solves `p` side by side, cut where no unplaced buffer spans a border. Only borders inside `own` can have become free. */
+static plim__exact_answer search_sides(plim__exact *x, span p, span own)
 {
     int32_t from = p.lo;
-    for (int32_t s = b.lo; s + 1 < b.hi; s++) {
+    for (int32_t s = own.lo; s + 1 < own.hi; s++) {
         if (x->cut[s]) continue;
-        const plim__exact_answer answer = search(x, (span){from, s + 1}, last);
+        const plim__exact_answer answer = search(x, (span){from, s + 1});
         if (answer != PLIM__EXACT_FOUND) return answer;
         from = s + 1;
     }
-    return search(x, (span){from, p.hi}, last);
+    return search(x, (span){from, p.hi});
 }
 
-static plim__exact_answer search(plim__exact *x, span p, choice last)
+/* One branch: `buffer` on the floor of section s, or room wasted there if it is -1. */
+static plim__exact_answer branch(plim__exact *x, span p, int32_t s, int32_t buffer)
 {
-    const int32_t limit = highest_choice(x, p);
-    if (limit == NEVER) return PLIM__EXACT_FOUND;
+    const int32_t level = buffer < 0 ? waste_level(x, s) : 0;
+    if (level > x->cap - x->total[s]) return PLIM__EXACT_NONE;
+    if (x->nodes == 0) return PLIM__EXACT_LIMIT;
+    x->nodes--;
+    if (buffer < 0) return waste(x, s, level) ? search(x, p) : PLIM__EXACT_NONE;
+    return place(x, buffer) ? search_sides(x, p, (span){x->view->lo[buffer], x->view->hi[buffer]}) : PLIM__EXACT_NONE;
+}
+
+static plim__exact_answer search(plim__exact *x, span p)
+{
+    const plim__pack_view *v = x->view;
+    if (x->total[p.lo] == 0) return PLIM__EXACT_FOUND; /* nothing spans a border of p.lo, so p is that section alone */
+    if (x->done_n + 1 >= x->depth_max || x->trail_n + v->n + v->sections > x->trail_max || x->pool_n + v->n > x->pool_max) return PLIM__EXACT_LIMIT;
+    const int32_t s = pick_section(x, p);
     uint64_t *const tried = x->tried + (size_t)x->done_n * x->words;
     memset(tried, 0, x->words * sizeof *tried);
-    choice c = last;
-    while (next_choice(x, p, c, limit, &c)) {
-        if (x->twin[c.buffer] >= 0 && x->min[x->twin[c.buffer]] != NEVER) continue;
-        if (x->nodes == 0) return PLIM__EXACT_LIMIT;
-        x->nodes--;
-        const uint32_t done_n = x->done_n;
-        plim__exact_answer answer = PLIM__EXACT_NONE;
-        if (place(x, c)) {
-            answer = search_sides(x, p, c, (span){x->view->lo[c.buffer], x->view->hi[c.buffer]});
-            if (answer != PLIM__EXACT_NONE) return answer;
-        }
-        while (x->done_n > done_n + 1) undo(x); /* a side that was solved before another one failed */
-        const bool hat = has_hat(x, c.buffer);
-        undo(x);
-        if (x->backjump && !set_has(x->conflict, c.buffer)) {
+    const uint32_t pool = x->pool_n, done_n = x->done_n, n = rate_candidates(x, s, tried);
+    for (uint32_t k = 0; k <= n; k++) { /* the last alternative is waste */
+        const int32_t buffer = k < n ? x->pool[pool + k].buffer : -1, id = k < n ? buffer : (int32_t)v->n + s;
+        memset(x->conflict, 0, x->words * sizeof *x->conflict);
+        set_add(x->conflict, id);
+        const plim__exact_answer answer = branch(x, p, s, buffer);
+        if (answer != PLIM__EXACT_NONE) return answer;
+        while (x->done_n > done_n) undo(x); /* with a side that was solved before another one failed */
+        x->pool_n = pool + n;
+        if (x->style.backjump && !set_has(x->conflict, id)) {
             x->jumped = true;
+            x->pool_n = pool;
             return PLIM__EXACT_NONE;
         }
-        merge_conflict(x, tried, c.buffer);
-        if (!hat) break;
+        merge_conflict(x, tried, id);
     }
-    finish_conflict(x, tried, p);
+    x->pool_n = pool;
+    memcpy(x->conflict, tried, x->words * sizeof *tried);
+    explain_section(x, s);
     return PLIM__EXACT_NONE;
 }
 
@@ -416,14 +538,26 @@ static void set_ranks(plim__exact *x, const plim__order_key *order)
     for (uint32_t r = 0; r < n; r++) {
         const int32_t b = (int32_t)order[r].buffer, group = x->twin_group[b];
         x->rank[b] = (int32_t)r;
-        x->by_rank[r] = b;
         x->twin[b] = x->twin_last[group];
         x->twin_last[group] = b;
     }
 }
 
-plim__exact_answer plim__exact_solve(plim__exact *x, int64_t *offset, const plim__order_key *order, int64_t cap, bool backjump,
-                                     uint64_t *nodes, uint32_t *blame)
+static void reset(plim__exact *x)
+{
+    const plim__pack_view *v = x->view;
+    x->trail_n = x->done_n = x->pool_n = 0;
+    x->jumped = false;
+    for (uint32_t i = 0; i < v->n; i++) x->pusher[i] = -1;
+    memset(x->min, 0, v->n * sizeof *x->min);
+    memset(x->floor, 0, v->sections * sizeof *x->floor);
+    memset(x->wasted, 0, v->sections * sizeof *x->wasted);
+    memcpy(x->total, x->total_all, v->sections * sizeof *x->total);
+    memcpy(x->cut, x->cut_all, v->sections * sizeof *x->cut);
+}
+
+plim__exact_answer plim__exact_solve(plim__exact *x, int64_t *offset, const plim__order_key *order, int64_t cap,
+                                     const plim__exact_style *style, uint64_t *nodes, uint32_t *blame)
 {
     const plim__pack_view *v = x->view;
     if (cap < v->bound) return PLIM__EXACT_NONE;
@@ -431,22 +565,20 @@ plim__exact_answer plim__exact_solve(plim__exact *x, int64_t *offset, const plim
     x->cap = units < NEVER ? (int32_t)units : NEVER - 1;
     x->nodes = *nodes;
     x->blame = blame;
-    x->trail_n = x->done_n = 0;
-    x->backjump = backjump;
-    x->jumped = false;
-    for (uint32_t i = 0; i < v->n; i++) x->pusher[i] = -1;
+    x->style = *style;
+    x->random = style->seed | 1; /* xorshift must not start at 0 */
+    reset(x);
     set_ranks(x, order);
-    memset(x->min, 0, v->n * sizeof *x->min);
-    memcpy(x->total, x->total_all, v->sections * sizeof *x->total);
-    memcpy(x->cut, x->cut_all, v->sections * sizeof *x->cut);
-    const choice root = {.buffer = -1, .offset = 0, .rank = -1};
     const span whole = {0, (int32_t)v->sections};
-    plim__exact_answer answer = search_sides(x, whole, root, whole);
-    *nodes = x->nodes;
-    if (answer == PLIM__EXACT_FOUND) {
-        for (uint32_t i = 0; i < v->n; i++) offset[i] = (int64_t)x->place[i] << x->shift;
+    for (uint32_t s = 0; s < v->sections; s++) {
+        if (x->total[s] > x->cap) return PLIM__EXACT_LIMIT; /* only rounded sizes exceed it */
     }
-    PLIM_ASSERT(answer != PLIM__EXACT_FOUND || x->done_n == v->n);
+    const plim__exact_answer answer = search_sides(x, whole, whole);
+    *nodes = x->nodes;
+    for (uint32_t i = 0; i < v->n && answer == PLIM__EXACT_FOUND; i++) {
+        PLIM_ASSERT(x->min[i] == NEVER && x->place[i] <= x->cap - x->size[i]);
+        offset[i] = (int64_t)x->place[i] << x->shift;
+    }
     /* With rounded sizes nothing is proven about the true ones. */
     return answer == PLIM__EXACT_NONE && (x->shift || x->jumped) ? PLIM__EXACT_LIMIT : answer;
 }

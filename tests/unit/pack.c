@@ -362,7 +362,7 @@ static plim__exact_answer solve_by(plim_buffer *buf, uint32_t n, int64_t above_b
     plim__order_fill(order, &view, kind);
     plim__order_sort(order, view.n);
     uint64_t nodes = 1000000;
-    const plim__exact_answer answer = plim__exact_solve(x, offset, order, view.bound + above_bound, backjump, &nodes, blame);
+    const plim__exact_answer answer = plim__exact_solve(x, offset, order, view.bound + above_bound, &(plim__exact_style){.backjump = backjump, .rank_weight = 0.1}, &nodes, blame);
     for (uint32_t i = 0; i < view.n && answer == PLIM__EXACT_FOUND; i++) {
         buf[view.source[i]].offset = (uint64_t)offset[i] * view.unit;
     }
@@ -490,17 +490,19 @@ static void a_gap_of_the_very_size_is_used(void **state)
     assert_int_equal(plim__pack_view_init(&view, buf, 4, 0, &a, NULL), PLIM_OK);
     for (int fit = PLIM__FIT_FIRST; fit <= PLIM__FIT_BEST; fit++) {
         plim__order_key order[4];
-        plim__pack_slot slot[4];
+        plim__greedy_room room;
+        assert_int_equal(plim__greedy_room_init(&room, 4, &a, NULL), PLIM_OK);
         int64_t offset[4];
         uint64_t steps = UINT64_MAX;
         plim__order_fill(order, &view, PLIM__ORDER_BIRTH);
         plim__order_sort(order, 4);
-        assert_int_equal(plim__greedy_place(offset, &view, order, fit, slot, INT64_MAX, &steps), 6);
+        assert_int_equal(plim__greedy_place(offset, &view, order, fit, &room, INT64_MAX, &steps), 6);
         assert_memory_equal(offset, expected, sizeof offset);
         steps = 1;
-        assert_int_equal(plim__greedy_place(offset, &view, order, fit, slot, INT64_MAX, &steps), INT64_MAX);
+        assert_int_equal(plim__greedy_place(offset, &view, order, fit, &room, INT64_MAX, &steps), INT64_MAX);
         steps = UINT64_MAX;
-        assert_int_equal(plim__greedy_place(offset, &view, order, fit, slot, 6, &steps), INT64_MAX);
+        assert_int_equal(plim__greedy_place(offset, &view, order, fit, &room, 6, &steps), INT64_MAX);
+        plim__greedy_room_drop(&room, &a);
     }
     plim__pack_view_drop(&view, &a);
 }
