@@ -223,8 +223,9 @@ static plim__box_cost transfer_cost(const player *k, const plim__pvalue *v, bool
 {
     const plim__slot *slot = &k->m->slot[v->slot];
     plim__io_file f = planned_file(k->plan, v);
-    const plim__region flat = {.rank = 1, .dim = {{0, (int64_t)slot->bytes}}};
-    const plim__region *box = &slot->box; /* the largest: the first tile of a short dimension may be empty */
+    const plim__region flat = {.rank = 1, .dim = {{0, (int64_t)slot->bytes}}}, whole = plim__region_whole(&k->plan->graph->value[v->value].shape);
+    const bool reshaped = !plim__shape_equal(&f.shape, &k->plan->graph->value[slot->value].shape); /* all of another value's slot: I17 */
+    const plim__region *box = reshaped ? &whole : &slot->box; /* the largest: the first tile of a short dimension may be empty */
     if (v->flat) {
         plim__file_describe_flat(&f, 0, slot->bytes);
         box = &flat;

@@ -51,6 +51,7 @@ static inline bool schedule_cut(plim_plan *plan, const cut *how, uint64_t limit,
     bool fits;
     plan->read_copies = plan->write_copies = 1;
     if (plim__search_new(&s, plan, &err) || plim__search_restart(&s)) fail_msg("%s", err.message);
+    plim__search_label(&s);
     if (!build_template(&s, how, &template, &err)) {
         plim__search_free(&s);
         return false;

@@ -1280,7 +1280,7 @@ static void sums_cut_in_one_of_two_passes(void **state)
                      PLIM_OK); /* the same ids as in the plan's graph */
     add_file(preferred_graph, "x", 30000, 512, &in.value);
     assert_int_equal(plim__expr_build(preferred_graph, text, &in, 1, res, 8, &n_res, &err), PLIM_OK);
-    set_up_by(&f, text, 512u << 20, &(plim__preference){prefer_other_sums, NULL});
+    set_up_by(&f, text, 64u << 20, &(plim__preference){prefer_other_sums, NULL});
     plim__graph_free(&preferred_graph);
     EXPECT(&f, "");
     assert_int_equal(f.plan->facts.rejected_plans, 0);
