@@ -127,6 +127,14 @@ plim_status plim__resident_read(uint64_t *now, uint64_t *peak, const plim__os *o
     return PLIM_OK;
 }
 
+uint64_t plim__code_mapped(const plim__os *os)
+{
+    char status[TEXT_SIZE];
+    uint64_t own, libraries;
+    const bool read = plim__text_read(os, "/proc/self/status", status, sizeof status);
+    return read && plim__field_read(status, "VmExe:", &own) && plim__field_read(status, "VmLib:", &libraries) ? own + libraries : 0;
+}
+
 plim_status plim_resident_read(uint64_t *now, uint64_t *peak, plim_error *err)
 {
     return plim__resident_read(now, peak, &plim__os_linux, err);

@@ -56,6 +56,8 @@ extern const plim__os plim__os_linux;
 /** As plim_limits_read, on any system table: tests give it files of other machines. */
 plim_status plim__limits_read(plim_limits *out, const plim__os *os, plim_error *err);
 plim_status plim__resident_read(uint64_t *now, uint64_t *peak, const plim__os *os, plim_error *err);
+/** Bytes of code that are mapped, resident or not, libraries included; 0: not known. The same in every run of a command. */
+uint64_t plim__code_mapped(const plim__os *os);
 /** CPUs that this process may use (sched_getaffinity, and the cgroup's cpu quota rounded up); at least 1. */
 uint32_t plim__cpu_count(const plim__os *os);
 

@@ -9,10 +9,12 @@
 #include <string.h>
 
 #define BASELINE_CODE (9u << 19)      /* code and constants of the command that are resident before a run: 3.8 to 4.2 MiB were seen */
+#define BASELINE_LIBRARIES 0.75       /* of the code of libraries beside that is resident at the most: libhdf5 and what it needs, 0.72 were seen */
+#define MOST_LIBRARIES (16u << 20)    /* a process with more is another program, of which what is resident is known better */
 #define BASELINE_DATA (1u << 19)      /* its static data and stacks: 0.4 MiB were seen */
 #define BASELINE_STEP (1u << 20)      /* in which the baseline of a larger process grows */
 #define EXTRAS_FIXED (2u << 19)       /* code of kernels that the run touches first, the C library's buffers */
-#define EXTRAS_MODEL (5u << 19)       /* the same for models: more kernels, and buffers through which parameters are loaded */
+#define EXTRAS_MODEL (5u << 18)       /* the same for models: more kernels, and buffers through which parameters are loaded */
 #define EXTRAS_PER_THREAD (48u << 10) /* of a thread's stack, and what the C library keeps for it */
 #define ENGINE_THREADS 4              /* of the transfer engine, at most */
 #define RESERVE_FIXED (2u << 20)
@@ -41,12 +43,19 @@ plim_status plim__budget_start(plim__budget *b, const plim__os *os, plim_error *
     return plim__resident_read(&now, &b->peak_before, os, err);
 }
 
+/* Of code that the command does not always have. */
+static uint64_t library_bytes(const plim__os *os)
+{
+    const uint64_t code = plim__code_mapped(os), beside = code > BASELINE_CODE ? code - BASELINE_CODE : 0;
+    return beside <= MOST_LIBRARIES ? plim__round_up((uint64_t)((double)beside * BASELINE_LIBRARIES), 64u << 10) : 0;
+}
+
 /* What is resident differs from one start of the process to the next, by pages of code that happen to be there, and a plan that depended on it would, too: the
- * same command would add up in another order. So the baseline is what a process with this heap has at the most, and steps of a megabyte where it has more. */
+ * same command would add up in another order. So the baseline is what a process with this heap and this code has at the most, and steps of a megabyte where it has more. */
 static void set_baseline(plim__budget *b, uint64_t resident)
 {
     const uint64_t heap = plim__round_up(plim__heap_in_use(), 64u << 10);
-    const uint64_t usual = BASELINE_CODE + BASELINE_DATA + heap + heap / 16;
+    const uint64_t usual = BASELINE_CODE + library_bytes(b->os) + BASELINE_DATA + heap + heap / 16;
     PLIM_ASSERT(heap < ABSURD && resident < ABSURD);
     b->floor_slack = FLOOR_SLACK + (resident <= usual ? 0 : BASELINE_STEP);
     b->baseline = resident <= usual ? usual : plim__round_up(resident, BASELINE_STEP);

@@ -573,7 +573,7 @@ static void set_loops(builder *b, uint32_t cut, const uint8_t *order)
     p->n_loops = b->labels->n;
     b->n_cut = (uint32_t)__builtin_popcount(cut);
     for (uint32_t l = 0; l < p->n_loops; l++) {
-        p->loop[l] = (plim__loop){b->labels->extent[order[l]], b->labels->extent[order[l]]};
+        p->loop[l] = (plim__loop){.extent = b->labels->extent[order[l]], .tile = b->labels->extent[order[l]], .grain = b->labels->grain[order[l]]};
         b->place[order[l]] = (int8_t)l;
     }
     p->n_cut = b->n_cut;

@@ -219,19 +219,19 @@ typedef struct player {
     double compute, fill; /* seconds of kernels; of what the first and the last trip wait for alone */
 } player;
 
-static plim__box_cost transfer_cost(const player *k, const plim__pvalue *v, bool write, double *bytes)
+plim__box_cost plim__transfer_cost(const plim__measure *m, const plim_plan *plan, const plim__pvalue *v, bool write, double *bytes)
 {
-    const plim__slot *slot = &k->m->slot[v->slot];
-    plim__io_file f = planned_file(k->plan, v);
-    const plim__region flat = {.rank = 1, .dim = {{0, (int64_t)slot->bytes}}}, whole = plim__region_whole(&k->plan->graph->value[v->value].shape);
-    const bool reshaped = !plim__shape_equal(&f.shape, &k->plan->graph->value[slot->value].shape); /* all of another value's slot: I17 */
+    const plim__slot *slot = &m->slot[v->slot];
+    plim__io_file f = planned_file(plan, v);
+    const plim__region flat = {.rank = 1, .dim = {{0, (int64_t)slot->bytes}}}, whole = plim__region_whole(&plan->graph->value[v->value].shape);
+    const bool reshaped = !plim__shape_equal(&f.shape, &plan->graph->value[slot->value].shape); /* all of another value's slot: I17 */
     const plim__region *box = reshaped ? &whole : &slot->box; /* the largest: the first tile of a short dimension may be empty */
     if (v->flat) {
         plim__file_describe_flat(&f, 0, slot->bytes);
         box = &flat;
     }
     *bytes = (double)plim__region_count(box) * f.element;
-    return plim__box_seconds(&k->plan->speed.machine, &k->plan->io, &f, box, write);
+    return plim__box_seconds(&plan->speed.machine, &plan->io, &f, box, write);
 }
 
 static void play_transfer(player *k, uint32_t t, double trips)
@@ -241,7 +241,7 @@ static void play_transfer(player *k, uint32_t t, double trips)
     const bool write = s->kind == PLIM__STEP_WRITE;
     double bytes;
     if (v->stored) return; /* a copy inside the arena */
-    const plim__box_cost cost = transfer_cost(k, v, write, &bytes);
+    const plim__box_cost cost = plim__transfer_cost(k->m, k->plan, v, write, &bytes);
     const plim__slot *slot = &k->m->slot[v->slot];
     *(write ? &k->m->write_bytes : &k->m->read_bytes) += (uint64_t)(bytes * trips);
     k->m->requests += (uint64_t)(cost.requests * trips);

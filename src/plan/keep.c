@@ -20,6 +20,13 @@
 #define DEEPEST 4096  /* values made again for the sake of each other */
 #define HIDDEN 0.6    /* of the time of reading and writing goes by while something is computed */
 #define FINE 2048     /* values below this part of the limit are not worth dropping */
+#define AHEAD 8       /* tasks before the one that needs it, at most, a read begins */
+
+/* A task that has run: when it began, and bytes alive while it ran. */
+typedef struct past {
+    double start;
+    uint64_t live;
+} past;
 
 typedef struct sim {
     const plim_plan *plan;
@@ -44,8 +51,13 @@ typedef struct sim {
     uint32_t *leaving, n_leaving, *left, n_left; /* written, and read by nobody: they go when the next task has run */
     uint32_t *taken;    /* per value: the run, of a task or of what makes a value again, in which an output took its place */
     uint32_t run;       /* counts these runs, from 1 */
-    double compute, disk; /* seconds, in one trip of the group */
-    uint32_t items_before; /* of the schedule, when the group began */
+    /* in one trip of the group, seconds: */
+    double compute, disk; /* of kernels, of the disk */
+    double time;          /* that have gone by for the threads, waiting included */
+    double disk_done;     /* when the disk will be done with what was asked of it */
+    double *made_at;      /* per value: when it was made */
+    past past[AHEAD];     /* the tasks that ran last */
+    uint32_t n_past;
     plim_error *err;
 } sim;
 
@@ -60,9 +72,43 @@ static bool needed_later(const sim *s, uint32_t v) { return s->next[v] < s->u->u
 static bool readable(const sim *s, uint32_t v) { return s->u->maker[v] == PLIM__NONE || s->spilled[v] != PLIM__NONE; }
 
 /* What is held has no bytes of its own, and is there. */
-static double read_seconds(const sim *s, uint32_t v)
+static plim__task_transfer read_cost(const sim *s, uint32_t v)
 {
-    return s->plan->held[graph_value(s, v)] ? 0 : plim__file_seconds(s->plan, s->u->bytes[v], false);
+    if (s->plan->held[graph_value(s, v)]) return (plim__task_transfer){0};
+    if (s->u->maker[v] == PLIM__NONE) return s->u->fetch[v];
+    const double seconds = plim__file_seconds(s->plan, s->u->bytes[v], false);
+    return (plim__task_transfer){seconds, seconds, 0};
+}
+
+static double read_seconds(const sim *s, uint32_t v) { return read_cost(s, v).seconds; }
+
+/* When a read of so many bytes may begin: while tasks run that leave room for it. */
+static double read_start(sim *s, uint64_t bytes)
+{
+    double start = s->time;
+    for (uint32_t k = 0; k < AHEAD && k < s->n_past; k++) {
+        past *x = &s->past[(s->n_past - 1 - k) % AHEAD];
+        if (x->live + bytes > s->limit) break;
+        x->live += bytes;
+        start = x->start;
+    }
+    return start;
+}
+
+/* The disk does something that may begin at `start`. */
+static void use_disk(sim *s, plim__task_transfer x, double start)
+{
+    const bool idle = start >= s->disk_done;
+    s->disk_done = fmax(s->disk_done, start) + (idle ? x.latency : x.seconds);
+    s->disk += x.seconds;
+    s->time += x.cpu + s->plan->speed.machine.step_seconds;
+}
+
+static void write_spilled(sim *s, uint32_t v)
+{
+    const double seconds = plim__file_seconds(s->plan, s->u->bytes[v], true);
+    use_disk(s, (plim__task_transfer){seconds, seconds, 0}, s->made_at[v]);
+    s->time = fmax(s->time, s->disk_done); /* its memory is needed now */
 }
 
 static void enter(sim *s, uint32_t v, uint32_t instance)
@@ -142,7 +188,7 @@ static bool evict(sim *s)
     if (to_file) {
         s->s->instance[s->instance[victim]].spill = true;
         s->spilled[victim] = s->instance[victim];
-        s->disk += plim__file_seconds(s->plan, s->u->bytes[victim], true);
+        write_spilled(s, victim);
     }
     leave(s, victim);
     return true;
@@ -268,6 +314,9 @@ static plim_status remake(sim *s, uint32_t v, uint32_t depth)
             if (wanted_again(s, n->out[j], v)) enter(s, n->out[j], s->local[n->out[j]]);
     }
     s->compute += s->u->remake_seconds[v];
+    s->time += s->u->remake_seconds[v] + s->plan->speed.machine.step_seconds;
+    for (uint32_t k = l->from[v]; k < l->from[v + 1]; k++)
+        for (uint32_t j = 0; j < PLIM__MAX_OUT && s->u->pass->node[l->item[k]].out[j] != PLIM__NONE; j++) s->made_at[s->u->pass->node[l->item[k]].out[j]] = s->time;
     unpin(s, &s->u->remake_in, v);
     return PLIM_OK;
 }
@@ -282,8 +331,9 @@ static plim_status fetch(sim *s, uint32_t v, uint32_t depth)
     uint32_t id;
     make_room(s, s->u->bytes[v]);
     PLIM_TRY(new_instance(s, &(plim__instance){.value = v, .item = PLIM__NONE, .back_of = s->spilled[v], .streamed = true}, &id));
+    use_disk(s, read_cost(s, v), read_start(s, s->u->bytes[v]));
+    s->time = fmax(s->time, s->disk_done);
     enter(s, v, id);
-    s->disk += read_seconds(s, v);
     return PLIM_OK;
 }
 
@@ -329,18 +379,21 @@ static plim_status run_task(sim *s, uint32_t i)
     for (uint32_t k = u->out.from[i]; k < u->out.from[i + 1]; k++) bytes += bytes_beside_inputs(s, u->out.item[k], true);
     make_room(s, bytes);
     if (!s->fits) return PLIM_OK;
+    s->past[s->n_past++ % AHEAD] = (past){s->time, s->live + bytes};
+    s->compute += u->seconds[i];
+    s->time += u->seconds[i] + s->plan->speed.machine.step_seconds;
     for (uint32_t n = stage->first; n < stage->first + stage->count; n++) PLIM_TRY(emit(s, n, false));
     for (uint32_t k = u->in.from[i]; k < u->in.from[i + 1]; k++) s->next[u->in.item[k]]++;
     for (uint32_t k = u->out.from[i]; k < u->out.from[i + 1]; k++) {
         const uint32_t v = u->out.item[k];
         enter(s, v, s->local[v]);
-        if (s->plan->write_file[graph_value(s, v)] != PLIM__NONE) s->disk += plim__file_seconds(s->plan, u->bytes[v], true);
+        s->made_at[v] = s->time;
+        if (u->store[v].seconds > 0) use_disk(s, u->store[v], s->time);
         if (needed_later(s, v) || s->u->stays[v]) continue;
         s->pins[v]++;
         s->leaving[s->n_leaving++] = v;
     }
     for_states_of(s, stage, mark_gone);
-    s->compute += u->seconds[i];
     unpin(s, &u->in, i);
     let_go_of_written(s);
     return PLIM_OK;
@@ -353,20 +406,21 @@ static void enter_group(sim *s, uint32_t g, uint32_t end, uint64_t limit)
     s->carried = s->u->carried[g];
     s->fits &= s->carried <= limit;
     s->limit = s->fits ? limit - s->carried : 0;
-    s->compute = s->disk = 0;
-    s->items_before = s->s->n_items;
+    s->compute = s->disk = s->disk_done = s->time = 0;
+    s->n_past = 0;
     if (s->carried > s->s->peak) s->s->peak = s->carried;
 }
 
-/* Ends the trip: writing has ended, and what is free is dropped. @return what the group takes at the least, all trips together */
+/* Ends the trip: writing has ended, and what is free is dropped. @return what the group takes, all trips together: what goes through rings is read and written
+ * while other trips compute; of the rest of what is carried nothing is hidden */
 static double leave_group(sim *s, uint32_t g)
 {
     const plim__tasks *u = s->u;
     for (int k = 0; k < 2; k++) let_go_of_written(s);
     for (uint32_t v = 0; v < u->pass->n_values && u->n_groups > 1; v++)
         if (!u->is_carried[v]) leave(s, v), s->instance[v] = PLIM__NONE;
-    const double items = (s->s->n_items - s->items_before) * s->plan->speed.machine.node_seconds;
-    return u->trips[g] * (fmax(s->compute, s->disk) + items);
+    const double threads = s->time + u->ring[g].cpu + u->still[g].cpu + u->still[g].latency, disk = s->disk + u->ring[g].seconds + u->still[g].seconds;
+    return u->trips[g] * fmax(fmax(threads, s->disk_done), disk);
 }
 
 /* Positions of the uses, from the order. */
@@ -407,8 +461,9 @@ static plim_status new_sim(sim *s)
         if (!*tables[i]) return PLIM_E_NOMEM;
     }
     s->gone = plim__new(a, n, sizeof *s->gone, s->err);
+    s->made_at = plim__new(a, n, sizeof *s->made_at, s->err);
     s->lost = plim__new(a, n, sizeof *s->lost, s->err);
-    if (!s->use_at || !s->gone || !s->lost) return PLIM_E_NOMEM;
+    if (!s->use_at || !s->gone || !s->lost || !s->made_at) return PLIM_E_NOMEM;
     uint32_t *none[] = {s->instance, s->local, s->where, s->spilled};
     for (uint32_t i = 0; i < sizeof none / sizeof *none; i++) memset(none[i], 0xff, n * sizeof *none[i]);
     return PLIM_OK;
@@ -418,7 +473,7 @@ static void free_sim(sim *s)
 {
     const plim__alloc *a = &s->plan->alloc;
     void *tables[] = {s->use_at, s->next, s->instance, s->local, s->pins, s->where, s->resident, s->leaving, s->left, s->doomed,
-                      s->spilled, s->taken, s->gone, s->lost};
+                      s->spilled, s->taken, s->gone, s->lost, s->made_at};
     for (uint32_t i = 0; i < sizeof tables / sizeof *tables; i++) plim__free(a, tables[i]);
 }
 

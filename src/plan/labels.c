@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#define MOST_EXTENTS 16 /* different ones of the axes that one loop moves: what more there are is cut as it comes */
+
 plim_status plim__labels_new(plim__labels *l, const plim_graph *g, const plim__nests *nest, const plim__alloc *a, plim_error *err)
 {
     *l = (plim__labels){.nest = nest};
@@ -162,6 +164,62 @@ static void weigh(plim__labels *l, const plim_graph *g, const bool *on_file)
     }
 }
 
+/* Different extents of the axes that have one label, and the bytes that their nodes make. */
+typedef struct extents {
+    int64_t extent[MOST_EXTENTS];
+    double bytes[MOST_EXTENTS];
+    uint32_t n;
+} extents;
+
+static void note_extent(extents *x, int64_t extent, double bytes)
+{
+    uint32_t i = 0;
+    while (i < x->n && x->extent[i] != extent) i++;
+    if (i == MOST_EXTENTS) return;
+    if (i == x->n) x->n++;
+    x->extent[i] = extent;
+    x->bytes[i] += bytes;
+}
+
+static void list_extents(const plim__labels *l, const plim_graph *g, const bool *active, extents *of)
+{
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        for (uint32_t a = 0; a < l->nest->axes[i].n && active[i]; a++) {
+            const int label = l->axis[i][a];
+            if (label >= 0) note_extent(&of[label], l->nest->axes[i].axis[a].extent, (double)g->value[g->node[i].out[0]].bytes);
+        }
+}
+
+/* Bytes of what can be cut evenly where a loop has the extent e. */
+static double even_bytes(const extents *x, int64_t e)
+{
+    double bytes = 0;
+    for (uint32_t i = 0; i < x->n; i++)
+        if (e % x->extent[i] == 0 || x->extent[i] % e == 0) bytes += x->bytes[i];
+    return bytes;
+}
+
+/* A loop's steps are those of the axis with which most divides evenly: tiles that cut a row of one array in two read and make rows of others twice. Of several
+ * such axes the longest. A grain of steps is one of the shortest axis that divides evenly. */
+static void fit_extents(plim__labels *l, const plim_graph *g, const bool *active)
+{
+    extents of[PLIM__MAX_LOOPS] = {0};
+    list_extents(l, g, active, of);
+    for (uint32_t label = 0; label < l->n; label++) {
+        const extents *x = &of[label];
+        double most = 0;
+        for (uint32_t i = 0; i < x->n; i++) {
+            const double bytes = even_bytes(x, x->extent[i]);
+            if (bytes < most || (bytes == most && x->extent[i] <= l->extent[label])) continue;
+            most = bytes;
+            l->extent[label] = x->extent[i];
+        }
+        l->grain[label] = 1;
+        for (uint32_t i = 0; i < x->n; i++)
+            if (l->extent[label] % x->extent[i] == 0 && l->extent[label] / x->extent[i] > l->grain[label]) l->grain[label] = l->extent[label] / x->extent[i];
+    }
+}
+
 /* Numbers the driver's dimensions, and spreads the numbers. */
 static void spread_from(plim__labels *l, const plim_graph *g, const bool *active, uint32_t driver)
 {
@@ -209,4 +267,5 @@ void plim__labels_spread(plim__labels *l, const plim_graph *g, const bool *activ
         if (reach(l, g) <= before) spread_from(l, g, active, driver);
     }
     weigh(l, g, on_file);
+    fit_extents(l, g, active);
 }

@@ -8,7 +8,8 @@
 
 typedef struct plim__labels {
     uint32_t n;
-    int64_t extent[PLIM__MAX_LOOPS];
+    int64_t extent[PLIM__MAX_LOOPS]; /* of the axis with which most of the others divide evenly */
+    int64_t grain[PLIM__MAX_LOOPS];  /* how many of its steps are one of the shortest axis that divides evenly; at least 1 */
     double weight[PLIM__MAX_LOOPS]; /* bytes between neighbours in the largest file that has the label: outer loops first */
     int8_t (*axis)[PLIM__MAX_AXES]; /* [n_nodes] label of each axis of each node, -1: none */
     int8_t (*dim)[PLIM_MAX_RANK];   /* [n_values] */

@@ -138,12 +138,24 @@ static uint32_t moving_loops(const plim__pass *p)
     return set;
 }
 
-static void note_rounding(plim__rounding *r, int64_t extent, uint32_t loops)
+/* Does every tile of a loop begin a whole number of steps of `unit` behind the one before, in a dimension of this reach? Then they are all rounded alike. */
+static bool divides_evenly(const plim__loop *l, int64_t reach, int64_t unit)
 {
-    PLIM_ASSERT(loops < 1u << PLIM__MAX_LOOPS);
+    int64_t steps;
+    return !__builtin_mul_overflow(l->tile, reach, &steps) && steps % l->extent == 0 && steps / l->extent % unit == 0;
+}
+
+/* Notes that parts of a dimension are rounded to steps of `unit` in another one, of this extent, by loops. @param reach  of the first dimension */
+static void note_rounding(plim__rounding *r, const plim__pass *p, int64_t extent, uint32_t loops, int64_t reach, int64_t unit)
+{
+    PLIM_ASSERT(loops < 1u << PLIM__MAX_LOOPS && unit > 0);
     extent = plim__max(extent, 1);
-    for (uint32_t l = 0; l < PLIM__MAX_LOOPS; l++)
-        if (loops & 1u << l) r->extent[l] = r->extent[l] ? plim__min(r->extent[l], extent) : extent;
+    for (uint32_t l = 0; l < PLIM__MAX_LOOPS; l++) {
+        if (!(loops & 1u << l)) continue;
+        if (!r->extent[l]) r->even |= 1u << l;
+        r->extent[l] = r->extent[l] ? plim__min(r->extent[l], extent) : extent;
+        if (!divides_evenly(&p->loop[l], reach, unit)) r->even &= ~(1u << l);
+    }
 }
 
 static bool rounds(const plim__rounding *r)
@@ -175,7 +187,7 @@ static void find_reach(plim__measure *m, const plim_graph *g, const plim__pass *
                 if (index[d].axis < 0) continue;
                 const double far = (double)axis[index[d].axis] * fabs((double)index[d].stride) / (double)(index[d].div > 1 ? index[d].div : 1);
                 int64_t *to = &m->reach[p->operand[n->in0 + k]][d];
-                *to = plim__max(*to, far < 1e18 ? (int64_t)far + 1 : (int64_t)1e18);
+                *to = plim__max(*to, far < 1e18 ? (int64_t)ceil(far) : (int64_t)1e18);
             }
         }
     }
@@ -192,13 +204,14 @@ static void find_rounding(plim__measure *m, const plim_graph *g, const plim__pas
         plim__rounding r = {0};
         for (uint32_t a = 0; a < n->axes.n; a++)
             if (n->root && n->bind[a] >= 0 && n->axes.axis[a].extent != p->loop[n->bind[a]].extent)
-                note_rounding(&r, m->axis_reach[n->axis0 + a], moving & 1u << n->bind[a]);
+                note_rounding(&r, p, m->axis_reach[n->axis0 + a], moving & 1u << n->bind[a], n->axes.axis[a].extent, 1);
         for (uint32_t k = 0; k < node->n_in; k++) {
             const plim_shape *s = &plim__in(g, node, k)->shape;
             const plim__index *index = plim__nest_reads(p->nest, n->node, k);
             for (uint32_t d = 0; d < s->rank; d++)
                 if (index[d].axis >= 0 && index[d].div > 1)
-                    note_rounding(&r, m->reach[p->operand[n->in0 + k]][d], moving & n->moved_by[index[d].axis]);
+                    note_rounding(&r, p, m->reach[p->operand[n->in0 + k]][d], moving & n->moved_by[index[d].axis], m->axis_reach[n->axis0 + index[d].axis],
+                                  index[d].div);
         }
         if (rounds(&r)) m->rounded[m->n_rounded++] = r;
     }
@@ -206,12 +219,12 @@ static void find_rounding(plim__measure *m, const plim_graph *g, const plim__pas
 
 /* How much longer than those that were looked at a part of a dimension that moves with `loops` can be: one step of each dimension that is rounded and moves
  * with one of them, in steps of this one. */
-static int64_t slack_of(const plim__measure *m, int64_t reach, uint32_t loops)
+static int64_t slack_of(const plim__measure *m, int64_t reach, uint32_t loops, bool blocks)
 {
     int64_t slack = 0;
     for (uint32_t i = 0; i < m->n_rounded && slack < reach; i++) {
         int64_t step = 0;
-        for (uint32_t rest = loops; rest; rest &= rest - 1) {
+        for (uint32_t rest = blocks ? loops : loops & ~m->rounded[i].even; rest; rest &= rest - 1) {
             const int64_t rounded = m->rounded[i].extent[__builtin_ctz(rest)];
             if (rounded) step = plim__max(step, reach / rounded + 1);
         }
@@ -220,11 +233,11 @@ static int64_t slack_of(const plim__measure *m, int64_t reach, uint32_t loops)
     return slack;
 }
 
-static void loosen(const plim__measure *m, plim__region *box, const plim_shape *s, const int64_t *reach, const uint8_t *moved_by)
+static void loosen(const plim__measure *m, plim__region *box, const plim_shape *s, const int64_t *reach, const uint8_t *moved_by, bool blocks)
 {
     if (m->n_rounded == 0 || plim__region_count(box) == 0) return;
     for (uint32_t d = 0; d < box->rank; d++) {
-        const int64_t more = plim__min(slack_of(m, reach[d], moved_by[d]), s->dim[d] - plim__range_len(box->dim[d]));
+        const int64_t more = plim__min(slack_of(m, reach[d], moved_by[d], blocks), s->dim[d] - plim__range_len(box->dim[d]));
         const int64_t up = plim__min(more, s->dim[d] - box->dim[d].hi);
         box->dim[d].hi += up;
         box->dim[d].lo -= more - up;
@@ -408,7 +421,7 @@ static uint64_t private_bytes(const plim__measure *m, const plim_plan *plan, con
     const plim__value *value = &plan->graph->value[p->value[v].value];
     plim__region box = box_of_lengths(m->len[v], value->shape.rank);
     PLIM_ASSERT(p->value[v].role == PLIM__ROLE_PRIVATE);
-    loosen(m, &box, &value->shape, m->reach[v], p->value[v].moved_by);
+    loosen(m, &box, &value->shape, m->reach[v], p->value[v].moved_by, true);
     return dense_bytes(value, &box);
 }
 
@@ -423,7 +436,7 @@ static uint64_t scratch_bytes(const plim__measure *m, const plim_plan *plan, con
         int64_t len[PLIM__MAX_AXES];
         if (!row->scratch) continue;
         for (uint32_t a = 0; a < n->axes.n; a++)
-            len[a] = plim__min(m->axis_len[n->axis0 + a] + slack_of(m, m->axis_reach[n->axis0 + a], n->moved_by[a]), n->axes.axis[a].extent);
+            len[a] = plim__min(m->axis_len[n->axis0 + a] + slack_of(m, m->axis_reach[n->axis0 + a], n->moved_by[a], true), n->axes.axis[a].extent);
         const uint64_t bytes = plim__round_up(row->scratch(plan->graph, node, len, s->pool ? plan->pool_threads : 1), 64);
         most = bytes > most ? bytes : most;
     }
@@ -543,7 +556,7 @@ static uint64_t copy_bytes(const plim__measure *m, const plim_plan *plan, const 
     const plim__value *value = &g->value[g->node[n->node].out[j]];
     plim__region box = m->tile.region[n->out[j]];
     if (n->accumulates) plim__acc_region(g, p, n, j, loop, &box);
-    loosen(m, &box, &value->shape, m->reach[n->out[j]], p->value[n->out[j]].moved_by);
+    loosen(m, &box, &value->shape, m->reach[n->out[j]], p->value[n->out[j]].moved_by, false);
     return dense_bytes(value, &box);
 }
 
@@ -577,7 +590,7 @@ static void finish_slots(plim__measure *m, const plim_plan *plan, plim__pass *p)
         const plim_shape *shape = &g->value[v->value].shape;
         if (!needs_slot(v)) continue;
         plim__region box = v->role == PLIM__ROLE_WHOLE ? plim__region_whole(shape) : box_of_lengths(m->len[i], shape->rank);
-        loosen(m, &box, shape, m->reach[i], v->moved_by);
+        loosen(m, &box, shape, m->reach[i], v->moved_by, false);
         const uint64_t bytes = slot_bytes(plan, v, &box);
         if (bytes > m->slot[v->slot].bytes) m->slot[v->slot].bytes = bytes; /* the larger, of values that share it */
         if (v->alias_of == PLIM__NONE) m->slot[v->slot].box = box;
@@ -832,6 +845,7 @@ static void sweep(plim__measure *m, const plim__pass *p, uint64_t carried)
 
 static plim_status measure_memory(plim__measure *m, const plim_plan *plan, plim__pass *p, uint64_t carried, bool exact, plim_error *err)
 {
+    m->passes++;
     PLIM_TRY(reserve(m, &plan->alloc, p, err));
     plim__range loop[PLIM__MAX_LOOPS];
     whole_loops(p, loop);

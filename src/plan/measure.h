@@ -4,13 +4,15 @@
 
 #include "plan/build.h"
 
-/** Where parts of dimensions are rounded, some tiles up and some not. */
+/** Where parts of dimensions are rounded, some up and some not. */
 typedef struct plim__rounding {
     int64_t extent[PLIM__MAX_LOOPS]; /* per loop: of the shortest such dimension that it moves; 0: there is none */
+    uint32_t even;                   /* set of loops whose tiles divide it without a rest: only blocks of a tile are rounded */
 } plim__rounding;
 
 /** Reusable memory of the measurer; one per search. */
 typedef struct plim__measure {
+    uint64_t passes; /* that have been measured: what is below is of the last one */
     plim__ranges tile, block;
     uint32_t cap_tile_axes, cap_tile_values, cap_block_axes, cap_block_values;
     int64_t (*len)[PLIM_MAX_RANK]; uint32_t cap_len; /* of each dimension of each value: the longest of any tile, of PRIVATE ones of any block */

@@ -10,7 +10,8 @@
 #include <string.h>
 
 #define KEPT_STEP 1.1892 /* between limits for what is kept: four to the octave */
-#define PASSES_STEP 1.4142
+#define PASSES_STEP 1.1892 /* between arenas that are searched pass by pass: four to the octave, of which every other one */
+#define SLOW_PASSES 2.0    /* times the fastest: the others, too, where the plans that are known take longer */
 #define MANY_NODES 256   /* programs with more are not searched pass by pass for every arena */
 #define LEAST_MEASURED 32 /* times the nodes of the program: a search pass by pass that may measure less is not begun */
 #define MOST_MEASURED 3e6  /* nodes of candidates, of which a second has about a million, in all searches pass by pass for one plan */
@@ -83,7 +84,7 @@ struct plim__portfolio {
     level *at;         /* the one that recipes are made at now */
     template cut;      /* the one with loops that was opened last */
     uint32_t cut_level; /* at which it was */
-    uint64_t cut_measured; /* nodes that had been measured when it was */
+    uint64_t cut_measured; /* passes that had been measured when it was */
     uint64_t floor;    /* the least need of a plan */
     double fastest;    /* seconds of the fastest recipe in one pass */
     double slowest;    /* seconds: what takes longer is no plan, however little it needs */
@@ -165,7 +166,8 @@ static plim_status measure_cut(plim__portfolio *f, const plim__candidate *c)
     f->cut.c = *c;
     f->cut_level = level_number(f);
     PLIM_TRY(plim__pass_measure(&f->s.m, f->plan, &f->cut.pass, 0, false, f->err));
-    f->cut_measured = f->s.measured += f->cut.pass.n_nodes;
+    f->s.measured += f->cut.pass.n_nodes;
+    f->cut_measured = f->s.m.passes;
     return PLIM_OK;
 }
 
@@ -175,7 +177,7 @@ static plim_status open_cut(plim__portfolio *f, const plim__candidate *c, uint64
     template *t = &f->cut;
     const bool same_pass = t->order && f->cut_level == level_number(f) && same_loops(&t->c, c);
     if (same_pass && t->resident == resident) return PLIM_OK;
-    if (same_pass && f->cut_measured == f->s.measured) { /* nothing else has been measured since */
+    if (same_pass && f->cut_measured == f->s.m.passes) { /* nothing else has been measured since */
         plim__tasks_free(&t->tasks, &f->plan->alloc);
         plim__free(&f->plan->alloc, t->order);
         t->order = NULL;
@@ -513,13 +515,13 @@ static plim_status add_passes(plim__portfolio *f, uint64_t limit)
     return add_recipe(f, r);
 }
 
-/* Arenas do not depend on the budget: number k, of which there are two to the octave. */
+/* Arenas do not depend on the budget. The even ones are always searched. */
 static uint64_t arena_of(int k) { return plim__round_down((uint64_t)((1 << 20) * pow(PASSES_STEP, k)), PLIM__IO_ALIGN); }
 
 static int arena_below(uint64_t bytes)
 {
     int k = 0;
-    while (k < 80 && arena_of(k + 1) <= bytes) k++;
+    while (k < 160 && arena_of(k + 1) <= bytes) k++;
     return k;
 }
 
@@ -527,6 +529,11 @@ static int arena_below(uint64_t bytes)
 static plim_status search_arena(plim__portfolio *f, int k, bool *found)
 {
     *found = false;
+    if (k % 2 != 0) {
+        recipe *fastest;
+        PLIM_TRY(find_fastest(f, arena_of(k), ROUGH, &fastest));
+        if (fastest && fastest->seconds <= SLOW_PASSES * f->fastest) return PLIM_OK;
+    }
     for (uint32_t i = 0; i < f->n_levels && i < 2; i++) {
         go_to(f, i);
         PLIM_TRY(add_passes(f, arena_of(k)));

@@ -125,7 +125,7 @@ static plim_status keep_inside(plim__search *s, const plim__pass *p, uint64_t ca
     if (fits) {
         c->kept = true;
         *peak = carried + schedule.peak;
-        *seconds = schedule.seconds + p->n_steps * s->plan->speed.machine.step_seconds;
+        *seconds = schedule.seconds;
         plim__schedule_free(&schedule, a);
     }
     plim__free(a, order);
@@ -198,32 +198,41 @@ static plim_status try_tiles(plim__search *s, plim__pass *p, const plim__candida
 /* Bits by which one size of tile that is tried differs from the next. */
 static int tile_shift(const plim__pass *p) { return p->n_cut == 1 ? 1 : p->n_cut == 2 ? 2 : 3; }
 
-/* Powers of two, four or eight up to the extent, for every cut loop. */
+/* Number k of the sizes of tile that are tried: 1, 2, 4 and so on, from the loop's grain on in grains; where `shift` is 2 or 3, powers of four or eight. */
+static int64_t tile_size(const plim__loop *l, int k, int shift)
+{
+    int below = 0;
+    while ((int64_t)1 << below * shift < l->grain) below++;
+    PLIM_ASSERT(k >= 0 && l->grain >= 1 && l->grain <= l->extent);
+    const int64_t unit = k < below ? 1 : l->grain;
+    const int bits = (k < below ? k : k - below) * shift;
+    return bits < 63 && unit <= INT64_MAX >> bits ? unit << bits : INT64_MAX;
+}
+
+/* How many of them are below the extent; at least one. */
+static int tile_sizes(const plim__loop *l, int shift)
+{
+    int n = 1;
+    while (tile_size(l, n, shift) < l->extent) n++;
+    return n;
+}
+
+/* Every size for every cut loop. */
 static plim_status try_all_tiles(plim__search *s, plim__pass *p, uint32_t loop, const plim__candidate *c, uint64_t carried, double later, plim__candidate *best)
 {
     if (loop == p->n_cut) return try_tiles(s, p, c, carried, later, best);
-    const int shift = tile_shift(p);
-    for (int64_t t = 1; t < p->loop[loop].extent; t <<= shift) {
-        p->loop[loop].tile = t;
+    const int shift = tile_shift(p), n = tile_sizes(&p->loop[loop], shift);
+    for (int k = 0; k < n; k++) {
+        p->loop[loop].tile = tile_size(&p->loop[loop], k, shift);
         PLIM_TRY(try_all_tiles(s, p, loop + 1, c, carried, later, best));
-        if (t > INT64_MAX >> (shift + 1)) break;
     }
     return PLIM_OK;
-}
-
-/* How many sizes there are for a loop: 1 << k * shift is the k-th. */
-static int tile_sizes(const plim__pass *p, uint32_t loop)
-{
-    const int shift = tile_shift(p);
-    int n = 1;
-    while (n * shift < 62 && (int64_t)1 << (n * shift) < p->loop[loop].extent) n++;
-    return n;
 }
 
 /* Does the pass fit with tile number k of `loop`, and the least of those inside it? */
 static plim_status fits_with(plim__search *s, plim__pass *p, uint32_t loop, int k, uint64_t carried, bool *fits)
 {
-    p->loop[loop].tile = (int64_t)1 << (k * tile_shift(p));
+    p->loop[loop].tile = tile_size(&p->loop[loop], k, tile_shift(p));
     for (uint32_t l = loop + 1; l < p->n_cut; l++) p->loop[l].tile = 1;
     PLIM_TRY(plim__pass_measure_peak(&s->m, s->plan, p, carried, s->err));
     s->measured += p->n_nodes / 2;
@@ -235,7 +244,7 @@ static plim_status fits_with(plim__search *s, plim__pass *p, uint32_t loop, int 
 /* The largest tile of `loop` with which the pass fits, the least ones inside it: by bisection, for a larger tile takes more. -1: none. */
 static plim_status largest_tile(plim__search *s, plim__pass *p, uint32_t loop, uint64_t carried, int *k)
 {
-    int yes = -1, no = tile_sizes(p, loop);
+    int yes = -1, no = tile_sizes(&p->loop[loop], tile_shift(p));
     bool fits;
     PLIM_TRY(fits_with(s, p, loop, 0, carried, &fits));
     *k = -1;
@@ -257,10 +266,10 @@ static plim_status try_large_tiles(plim__search *s, plim__pass *p, uint32_t loop
     if (loop == p->n_cut) return try_tiles(s, p, c, carried, later, best);
     int k;
     PLIM_TRY(largest_tile(s, p, loop, carried, &k));
-    const int sizes = tile_sizes(p, loop), above = s->keeps ? LARGER_TILES : 0;
+    const int sizes = tile_sizes(&p->loop[loop], tile_shift(p)), above = s->keeps ? LARGER_TILES : 0;
     const int from = k < 0 ? 0 : k + above < sizes ? k + above : sizes - 1, to = k > 0 ? k - 1 : 0;
     for (int i = from; i >= to && i >= 0; i--) {
-        p->loop[loop].tile = (int64_t)1 << (i * tile_shift(p));
+        p->loop[loop].tile = tile_size(&p->loop[loop], i, tile_shift(p));
         if (i > k) { /* what does not fit with the least tiles inside */
             for (uint32_t l = loop + 1; l < p->n_cut; l++) p->loop[l].tile = 1;
             PLIM_TRY(try_tiles(s, p, c, carried, later, best));
@@ -365,7 +374,9 @@ static plim_status grow_tiles(plim__search *s, uint64_t carried, plim__candidate
     for (uint32_t l = 0; l < p.n_loops; l++) p.loop[l].tile = best->tile[l];
     plim_status status = PLIM_OK;
     for (uint32_t l = p.n_cut; l-- > 0 && status == PLIM_OK;)
-        for (int64_t t = p.loop[l].tile * 2; t < p.loop[l].extent; t *= 2) {
+        for (int k = 1, n = tile_sizes(&p.loop[l], 1); k < n; k++) {
+            const int64_t t = tile_size(&p.loop[l], k, 1);
+            if (t <= best->tile[l]) continue;
             p.loop[l].tile = t;
             status = plim__pass_measure(&s->m, s->plan, &p, carried, false, s->err);
             if (status != PLIM_OK || (double)s->m.peak > most) {
@@ -374,6 +385,32 @@ static plim_status grow_tiles(plim__search *s, uint64_t carried, plim__candidate
             }
             best->tile[l] = t;
         }
+    plim__pass_free(&s->plan->alloc, &p);
+    return status;
+}
+
+/* Tiles twice and half as large as those of the best candidate, loop by loop, as long as that makes it faster: of several loops only some sizes have been tried. */
+static plim_status polish_tiles(plim__search *s, uint64_t carried, plim__candidate *best)
+{
+    plim__pass p;
+    s->f.end = best->end;
+    s->f.complete = s->complete;
+    const plim_status built = plim__pass_build(&p, s->plan, &s->f, &s->labels, best->cut, best->order, s->err);
+    s->f.end = UINT32_MAX;
+    s->f.complete = false;
+    PLIM_TRY(built);
+    const double later = later_seconds(s, &p);
+    plim_status status = PLIM_OK;
+    for (uint32_t kept = 0, l = 0; p.n_cut > 1 && kept < 2 * p.n_cut && s->measured <= s->most_measured && status == PLIM_OK; l = (l + 1) % (2 * p.n_cut)) {
+        const double before = best->score;
+        plim__candidate c = {.cut = best->cut, .end = best->end};
+        memcpy(c.order, best->order, sizeof c.order);
+        for (uint32_t i = 0; i < p.n_loops; i++) p.loop[i].tile = best->tile[i];
+        plim__loop *x = &p.loop[l / 2];
+        x->tile = l % 2 ? x->tile / 2 : x->tile * 2;
+        if (x->tile >= 1 && x->tile < x->extent) status = try_tiles(s, &p, &c, carried, later, best);
+        kept = best->score < before ? 0 : kept + 1;
+    }
     plim__pass_free(&s->plan->alloc, &p);
     return status;
 }
@@ -397,7 +434,9 @@ static plim_status choose_cut(plim__search *s, uint32_t end, plim__candidate *be
         }
         if (size > 0 && now.n > 0) last = now;
     }
-    return s->smallest && best->found ? grow_tiles(s, carried, best) : PLIM_OK;
+    if (!best->found || s->plan->prefer) return PLIM_OK;
+    if (s->smallest) return grow_tiles(s, carried, best);
+    return s->keeps && best->score > SLOW * least ? polish_tiles(s, carried, best) : PLIM_OK;
 }
 
 /* Bytes that would have to be kept from nodes before each node for it or later ones, but for what has a home. */

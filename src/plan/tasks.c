@@ -183,6 +183,38 @@ static plim_status list_carried(maker *k, uint64_t resident)
     return choose_resident(k, resident);
 }
 
+/* --------------------------------------------------------------------------------------------------- transfers */
+
+static plim__task_transfer transfer_of(const maker *k, const plim__pvalue *v, bool write)
+{
+    double bytes;
+    const plim__box_cost cost = plim__transfer_cost(k->m, k->plan, v, write, &bytes);
+    return (plim__task_transfer){cost.seconds, fmax(cost.seconds, cost.latency), cost.cpu / k->plan->threads};
+}
+
+/* What is carried is read and written at the steps of the pass, everything else when the simulation says so. */
+static void price_transfers(maker *k)
+{
+    const plim__pass *p = k->p;
+    for (uint32_t t = 0; t < p->n_steps; t++) {
+        const plim__step *s = &p->step[t];
+        if (s->kind != PLIM__STEP_READ && s->kind != PLIM__STEP_WRITE) continue;
+        const plim__pvalue *v = &p->value[s->index];
+        if (v->stored) continue; /* a copy inside the arena */
+        const bool write = s->kind == PLIM__STEP_WRITE;
+        const plim__task_transfer x = transfer_of(k, v, write);
+        if (is_free(k, s->index)) {
+            (write ? k->u->store : k->u->fetch)[s->index] = x;
+            continue;
+        }
+        const uint32_t g = plim__group_of(p, s->depth, s->post);
+        plim__task_transfer *sum = k->m->slot[v->slot].copies > 1 ? &k->u->ring[g] : &k->u->still[g];
+        sum->seconds += x.seconds;
+        sum->latency += x.latency;
+        sum->cpu += x.cpu;
+    }
+}
+
 /* ------------------------------------------------------------------------------------------------------- lists */
 
 static plim_status list_task(maker *k, uint32_t i)
@@ -324,6 +356,8 @@ static plim_status new_tables(maker *k)
     u->maker = plim__new(a, values, sizeof *u->maker, k->err);
     u->remake_seconds = plim__new(a, values, sizeof *u->remake_seconds, k->err);
     u->stays = plim__new(a, values, sizeof *u->stays, k->err);
+    u->fetch = plim__new(a, values, sizeof *u->fetch, k->err);
+    u->store = plim__new(a, values, sizeof *u->store, k->err);
     k->seen = plim__new(a, values, sizeof *k->seen, k->err);
     k->readers = plim__new(a, values, sizeof *k->readers, k->err);
     u->is_carried = plim__new(a, values, sizeof *u->is_carried, k->err);
@@ -331,7 +365,7 @@ static plim_status new_tables(maker *k)
     u->first_of = plim__new(a, k->g->n_values, sizeof *u->first_of, k->err);
     k->wanted = plim__new(a, k->p->n_nodes, sizeof *k->wanted, k->err);
     k->node_seconds = plim__new(a, k->p->n_nodes, sizeof *k->node_seconds, k->err);
-    if (!u->group || !u->extra || !u->seconds || !u->bytes || !u->maker || !u->stays || !u->remake_seconds || !k->seen || !k->readers ||
+    if (!u->group || !u->extra || !u->seconds || !u->bytes || !u->maker || !u->stays || !u->fetch || !u->store || !u->remake_seconds || !k->seen || !k->readers ||
         !u->is_carried || !u->next_of || !u->first_of || !k->wanted || !k->node_seconds)
         return PLIM_E_NOMEM;
     memset(u->maker, 0xff, values * sizeof *u->maker);
@@ -361,6 +395,7 @@ static plim_status fill(maker *k, uint64_t resident)
     measure_groups(k);
     PLIM_TRY(list_carried(k, resident));
     size_values(k);
+    price_transfers(k);
     for (uint32_t i = 0; i < k->u->n; i++) PLIM_TRY(list_task(k, i));
     PLIM_TRY(list_uses(k));
     list_boxes(k);
@@ -431,6 +466,8 @@ void plim__tasks_free(plim__tasks *u, const plim__alloc *a)
     plim__free(a, u->bytes);
     plim__free(a, u->maker);
     plim__free(a, u->stays);
+    plim__free(a, u->fetch);
+    plim__free(a, u->store);
     plim__free(a, u->is_carried);
     plim__free(a, u->first_of);
     plim__free(a, u->next_of);

@@ -15,6 +15,11 @@ typedef struct plim__lists {
     uint32_t n, n_items, cap_items;
 } plim__lists;
 
+/** What a transfer takes: elapsed, with others in flight; until a disk without other work has done it; of the threads that compute. */
+typedef struct plim__task_transfer {
+    double seconds, latency, cpu;
+} plim__task_transfer;
+
 /** Values are those of the pass: indices into pass->value. */
 typedef struct plim__tasks {
     const plim__pass *pass; /* its stages are the tasks */
@@ -33,6 +38,10 @@ typedef struct plim__tasks {
     plim__lists remake; /* per free value that leaves a task: nodes of the pass that recompute it */
     plim__lists remake_in; /* and the free values from elsewhere that they read */
     double *remake_seconds; /* per value; INFINITY: it cannot be recomputed */
+    plim__task_transfer *fetch; /* per value that is read from a file: reading it */
+    plim__task_transfer *store; /* per value that the program writes to a file: writing it */
+    plim__task_transfer ring[PLIM__MAX_GROUPS]; /* per group and trip: what goes through rings of slots */
+    plim__task_transfer still[PLIM__MAX_GROUPS]; /* what else of what is carried is read or written there */
     uint64_t *bytes;    /* per value: in memory; 0 for constants, for what stays inside a task, is carried or held */
     uint32_t *maker;    /* per value: task, PLIM__NONE for what is read */
     bool *stays;        /* per value: a result that remains in memory to the end; NULL: none does */

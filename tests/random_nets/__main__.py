@@ -240,6 +240,7 @@ def self_test(a, settings):
         )
         for how, stage in SPOILT.items():
             os.environ["PLIMSOLL_SPOIL"] = how
+            os.environ["PLIMSOLL_SPOIL_FLOOR"] = os.path.join(folder, "floor of " + how)
             spoilt = copy.copy(settings)
             spoilt.plimsoll, spoilt.until, spoilt.groups = (
                 wrapper,

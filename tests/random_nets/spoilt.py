@@ -26,6 +26,16 @@ out, err, code = ran.stdout, ran.stderr, ran.returncode
 facts = json.loads(out) if out.startswith("{") else {}
 
 
+def is_floor():
+    """Whether this is the first budget that is run: later ones are above the floor."""
+    note = os.environ["PLIMSOLL_SPOIL_FLOOR"]
+    if not os.path.exists(note):
+        with open(note, "w") as f:
+            f.write(memory)
+    with open(note) as f:
+        return f.read() == memory
+
+
 def change_weights():
     import files
 
@@ -51,12 +61,12 @@ if code == 0 and running:
         y.reshape(-1)[-1] += 1 + abs(y).max()
         np.save(path, y)
     elif how in ("floor", "refused", "verifier", "crash") and "train" in argv:
-        page = int(memory) % 4096
+        at_floor = is_floor()
         if how == "crash":
             os.kill(os.getpid(), signal.SIGSEGV)
         if how == "verifier":
             code, err = 1, "plimsoll: I9: pass 4 reads the state 'w' that an earlier one overwrote\n"
-        elif (how == "floor") == (page == 0):
+        elif (how == "floor") == at_floor:
             code, err, out = 3, "plimsoll: does not fit\n", ""
     elif how == "litter" and os.path.isdir("spill"):
         open("spill/.left.plimsoll-tmp", "w").close()
