@@ -15,7 +15,8 @@
 #define MANY_NODES 256   /* programs with more are not searched pass by pass for every arena */
 #define LEAST_MEASURED 32 /* times the nodes of the program: a search pass by pass that may measure less is not begun */
 #define MOST_MEASURED 3e6  /* nodes of candidates, of which a second has about a million, in all searches pass by pass for one plan */
-#define MEASURED_PER_SECOND 2e5 /* nodes for every second that the fastest plan that is known takes longer than the fastest: a fifth of what is at stake */
+#define MEASURED_PER_SECOND 2e6 /* nodes for every second that the fastest plan that is known takes longer than the fastest: what ten runs have at stake */
+#define FLOOR_MEASURED 4e5 /* nodes in searches for the smallest arena */
 #define FLOOR_ROUNDS 8
 #define FLOOR_TRIES 40 /* plans that are made, most of them roughly, to find the smallest */
 #define FLOOR_GAIN 32    /* a smallest plan that may be smaller by less than this part of it is not looked for */
@@ -570,6 +571,8 @@ static plim_status find_least_arena(plim__portfolio *f)
     if (enough_bytes == UINT64_MAX || enough_bytes - least < plim__budget_for(&f->plan->budget, 0) / FLOOR_GAIN) return PLIM_OK; /* next to nothing to gain */
     const int enough = arena_below(enough_bytes) + 1;
     int no = arena_below(least) - 1, yes = enough;
+    const double effort = f->effort;
+    f->effort = fmin(effort, FLOOR_MEASURED);
     while (no + 1 < yes) {
         const int k = no + (yes - no) / 2;
         bool found;
@@ -577,6 +580,7 @@ static plim_status find_least_arena(plim__portfolio *f)
         if (found) yes = k;
         else no = k;
     }
+    f->effort = effort;
     bool made = false;
     for (int k = yes; k < enough && !made; k++) PLIM_TRY(make_arena(f, k, &made));
     return PLIM_OK;

@@ -424,7 +424,7 @@ static plim_status choose_cut(plim__search *s, uint32_t end, plim__candidate *be
     beam last = {.n = 1}; /* the empty set */
     const int fewest = s->complete && s->plan->thorough ? 1 : 0; /* everything uncut has recipes of its own */
     for (int size = fewest; size <= 3; size++) {
-        if (size >= 2 && best->found && !s->plan->prefer && !s->smallest && !(s->keeps && best->score > SLOW * least)) break;
+        if (size >= 2 && best->found && !s->plan->prefer && !s->smallest && (s->simple || !s->keeps || best->score <= SLOW * least)) break;
         beam now = {0};
         for (uint32_t cut = 0; cut <= all; cut++) {
             if (__builtin_popcount(cut) != size || !(s->plan->prefer || beam_reaches(&last, cut))) continue;
@@ -436,7 +436,7 @@ static plim_status choose_cut(plim__search *s, uint32_t end, plim__candidate *be
     }
     if (!best->found || s->plan->prefer) return PLIM_OK;
     if (s->smallest) return grow_tiles(s, carried, best);
-    return s->keeps && best->score > SLOW * least ? polish_tiles(s, carried, best) : PLIM_OK;
+    return s->keeps && !s->simple && best->score > SLOW * least ? polish_tiles(s, carried, best) : PLIM_OK;
 }
 
 /* Bytes that would have to be kept from nodes before each node for it or later ones, but for what has a home. */
@@ -503,7 +503,7 @@ static plim_status choose_pass(plim__search *s, plim__candidate *best)
     if (carried_bytes(s) >= s->limit || s->measured > s->most_measured) return PLIM_OK;
     PLIM_TRY(choose_cut(s, UINT32_MAX, best));
     const double all = work_before(s, UINT32_MAX);
-    if (!s->keeps || s->complete || (best->found && best->score <= SLOW * least_seconds(s))) return PLIM_OK;
+    if (!s->keeps || s->complete || (best->found && (s->simple || best->score <= SLOW * least_seconds(s)))) return PLIM_OK;
     PLIM_TRY(find_ends(s, end, &n));
     for (uint32_t i = 0; i < n && s->measured <= s->most_measured; i++) {
         plim__candidate c = {0};
@@ -958,9 +958,12 @@ static plim_status find_deferred(plim__search *s, uint64_t arena_max, bool *fits
     s->limit = arena_max - plan->io_bytes;
     s->f.small = s->limit / 16;
     plan->read_copies = plan->write_copies = 2;
-    PLIM_TRY(find_rest(s, fits));
+    s->simple = true;
+    plim_status status = find_rest(s, fits);
     plan->read_copies = plan->write_copies = 1;
-    return *fits ? PLIM_OK : find_rest(s, fits);
+    if (status == PLIM_OK && !*fits) status = find_rest(s, fits);
+    s->simple = false;
+    return status;
 }
 
 plim_status plim__search_scheduled(plim__search *s, const plim__pass *template, const plim__schedule *schedule, uint64_t arena_max, bool *fits)
