@@ -35,21 +35,22 @@ static void add_request(void *ctx, plim__io_request_kind kind, uint64_t bytes, d
 }
 
 /* A block that two boxes share is written once, by whoever completes it. Where more of them wait than the cache holds, each is read and written by itself. */
-static void add_edges(box_sum *s, const plim__io_config *c)
+static void add_edges(box_sum *s, const plim__io_config *c, double boxes)
 {
-    const bool evicted = s->edges > c->edge_blocks;
+    const bool evicted = s->edges * boxes > c->edge_blocks;
     const double writes = evicted ? s->edges : s->edges / 2, reads = evicted ? s->edges : 0;
     s->cost.requests += s->edges / 2;
     s->cost.seconds += writes * s->write->seconds[0] + reads * s->read->seconds[0];
     s->cost.cpu += writes * s->write->cpu[0] + reads * s->read->cpu[0];
 }
 
-plim__box_cost plim__box_seconds(const plim_machine *m, const plim__io_config *c, const plim__io_file *f, const plim__region *box, bool write)
+plim__box_cost plim__box_seconds(const plim_machine *m, const plim__io_config *c, const plim__io_file *f, const plim__region *box, bool write, double boxes)
 {
     const bool in_memory = !f->direct && !f->drop;
     box_sum s = {.read = f->direct ? &m->direct_read : &m->buffered_read, .write = f->direct ? &m->direct_write : &m->buffered_write};
     plim__io_requests(c, f, box, write, add_request, &s);
-    add_edges(&s, c);
+    PLIM_ASSERT(boxes >= 1);
+    add_edges(&s, c, boxes);
     if (in_memory && s.cost.requests > 0) {
         const double bytes = 2 * (double)plim__region_count(box) * f->element; /* a copy */
         s.cost.seconds = s.cost.cpu = s.cost.latency = bytes / m->memory_rate + s.cost.requests * m->node_seconds;
@@ -219,7 +220,23 @@ typedef struct player {
     double compute, fill; /* seconds of kernels; of what the first and the last trip wait for alone */
 } player;
 
-plim__box_cost plim__transfer_cost(const plim__measure *m, const plim_plan *plan, const plim__pvalue *v, bool write, double *bytes)
+/* How many boxes are written until one comes that continues the runs of this one: all those of the loops inside the innermost one that moves it on along them. */
+static double boxes_between(const plim__pass *p, const plim__pvalue *v, const plim__io_file *f, const plim__region *box)
+{
+    int64_t nearest = INT64_MAX;
+    uint32_t set = 0;
+    double boxes = 1;
+    PLIM_ASSERT(f->shape.rank == box->rank);
+    for (uint32_t d = 0; d < box->rank; d++) {
+        if (plim__range_len(box->dim[d]) >= f->shape.dim[d] || f->stride[d] >= nearest) continue;
+        nearest = f->stride[d];
+        set = v->moved_by[d];
+    }
+    for (uint32_t l = p->n_cut; l-- > 0 && !(set & 1u << l);) boxes *= (double)plim__loop_trips(&p->loop[l]);
+    return boxes;
+}
+
+plim__box_cost plim__transfer_cost(const plim__measure *m, const plim_plan *plan, const plim__pass *p, const plim__pvalue *v, bool write, double *bytes)
 {
     const plim__slot *slot = &m->slot[v->slot];
     plim__io_file f = planned_file(plan, v);
@@ -231,7 +248,7 @@ plim__box_cost plim__transfer_cost(const plim__measure *m, const plim_plan *plan
         box = &flat;
     }
     *bytes = (double)plim__region_count(box) * f.element;
-    return plim__box_seconds(&plan->speed.machine, &plan->io, &f, box, write);
+    return plim__box_seconds(&plan->speed.machine, &plan->io, &f, box, write, write ? boxes_between(p, v, &f, box) : 1);
 }
 
 static void play_transfer(player *k, uint32_t t, double trips)
@@ -241,7 +258,7 @@ static void play_transfer(player *k, uint32_t t, double trips)
     const bool write = s->kind == PLIM__STEP_WRITE;
     double bytes;
     if (v->stored) return; /* a copy inside the arena */
-    const plim__box_cost cost = plim__transfer_cost(k->m, k->plan, v, write, &bytes);
+    const plim__box_cost cost = plim__transfer_cost(k->m, k->plan, k->p, v, write, &bytes);
     const plim__slot *slot = &k->m->slot[v->slot];
     *(write ? &k->m->write_bytes : &k->m->read_bytes) += (uint64_t)(bytes * trips);
     k->m->requests += (uint64_t)(cost.requests * trips);

@@ -13,10 +13,11 @@ typedef struct plim__box_cost {
 } plim__box_cost;
 
 /** The sum over the requests that the transfer engine makes for the box (io_requests.h). f->direct says how; neither direct nor drop: it lies in memory.
- *  @param c  the engine's */
-plim__box_cost plim__box_seconds(const plim_machine *m, const plim__io_config *c, const plim__io_file *f, const plim__region *box, bool write);
+ *  @param c  the engine's
+ *  @param boxes  of the same size that are written up to the one that completes a block at the edge of this one, itself included: 1 where the next one does */
+plim__box_cost plim__box_seconds(const plim_machine *m, const plim__io_config *c, const plim__io_file *f, const plim__region *box, bool write, double boxes);
 /** The same for value `v` of a pass that `m` has measured: the largest of its boxes. @param bytes  set to those of the box */
-plim__box_cost plim__transfer_cost(const plim__measure *m, const plim_plan *plan, const plim__pvalue *v, bool write, double *bytes);
+plim__box_cost plim__transfer_cost(const plim__measure *m, const plim_plan *plan, const plim__pass *p, const plim__pvalue *v, bool write, double *bytes);
 /** The same, elapsed alone, for dense bytes of a file of the plan's own. */
 double plim__file_seconds(const plim_plan *plan, uint64_t bytes, bool write);
 

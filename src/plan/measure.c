@@ -26,6 +26,9 @@
 #include <math.h>
 #include <string.h>
 
+#define ALONE_BLOCKS 8    /* per thread, of a node that is a stage by itself: nothing of it stays in a cache for another node */
+#define CONTIGUOUS 4      /* times as large as it should be a block may be, if it lies together in memory then */
+#define PIECE_BYTES 512   /* what lies together is made of pieces of so much at the least */
 #define MAX_BLOCKS 4096u
 #define ALL_TILES 10000      /* so many tiles are looked at one by one, if they are not more than ALL_WORK nodes */
 #define ALL_WORK 20000u
@@ -290,12 +293,39 @@ static int64_t split_range(const plim__pass *p, const plim__stage *s, const plim
     return least == INT64_MAX ? 1 : least;
 }
 
-/* The outermost loop with room for that many blocks, so that blocks are contiguous; failing that the one with the most room. */
-static int8_t pick_split(const plim__pass *p, const plim__stage *s, const plim__ranges *tile, int64_t blocks)
+/* Bytes that a block makes in one piece, at the least, when the stage is cut along loop l into that many. */
+static int64_t piece_bytes(const plim_graph *g, const plim__pass *p, const plim__stage *s, const plim__ranges *tile, uint32_t l, int64_t blocks)
+{
+    int64_t least = INT64_MAX;
+    for (uint32_t i = s->first; i < s->first + s->count; i++) {
+        const plim__pnode *n = &p->node[i];
+        const plim__value *v = &g->value[g->node[n->node].out[0]];
+        const plim__region *box = &tile->region[n->out[0]];
+        int64_t bytes = (int64_t)plim_dtype_bytes(v->dtype);
+        uint32_t d = v->shape.rank;
+        while (d > 0 && (n->axes.out[0][d - 1] < 0 || n->bind[n->axes.out[0][d - 1]] != (int)l)) bytes *= plim__range_len(box->dim[--d]);
+        if (d == 0) continue; /* the loop does not move it */
+        bytes *= plim__max(plim__range_len(box->dim[d - 1]) / blocks, 1);
+        bool scattered = false;
+        for (uint32_t k = 0; k + 1 < d; k++) scattered |= plim__range_len(box->dim[k]) > 1;
+        if (scattered) least = plim__min(least, bytes);
+    }
+    return least;
+}
+
+/* The outermost loop with room for that many blocks, each of which lies together in memory; then one that leaves them larger than they should be; then any, and
+ * at last the one with the most room. */
+static int8_t pick_split(const plim_graph *g, const plim__pass *p, const plim__stage *s, const plim__ranges *tile, int64_t blocks)
 {
     const uint32_t light = s->split_set & ~(uint32_t)s->split_heavy, set = light ? light : s->split_set;
     int8_t best = -1;
     int64_t most = 1;
+    for (int larger = 1; larger <= CONTIGUOUS; larger *= CONTIGUOUS)
+        for (uint32_t l = 0; l < p->n_loops; l++) {
+            if (!(set & (1u << l))) continue;
+            const int64_t range = split_range(p, s, tile, l), some = plim__max(blocks / larger, 1);
+            if (range >= some && piece_bytes(g, p, s, tile, l, some) >= PIECE_BYTES) return (int8_t)l;
+        }
     for (uint32_t l = 0; l < p->n_loops; l++) {
         if (!(set & (1u << l))) continue;
         const int64_t range = split_range(p, s, tile, l);
@@ -308,6 +338,12 @@ static int8_t pick_split(const plim__pass *p, const plim__stage *s, const plim__
     return best;
 }
 
+/* One node, which needs no memory for the block that it works on? */
+static bool is_alone(const plim_graph *g, const plim__pass *p, const plim__stage *s)
+{
+    return s->count == 1 && !plim__op_row_of(g->node[p->node[s->first].node].op)->scratch;
+}
+
 static void choose_blocks(const plim_plan *plan, const plim__pass *p, plim__stage *s, const plim__ranges *tile)
 {
     s->blocks = 1;
@@ -318,8 +354,9 @@ static void choose_blocks(const plim_plan *plan, const plim__pass *p, plim__stag
     if (traffic > (64u << 10) && blocks < plan->threads) blocks = plan->threads;
     if (blocks > plan->threads) blocks = (blocks + plan->threads - 1) / plan->threads * plan->threads;
     if (blocks > MAX_BLOCKS) blocks = MAX_BLOCKS;
+    if (is_alone(plan->graph, p, s) && blocks > plan->threads * ALONE_BLOCKS) blocks = plan->threads * ALONE_BLOCKS;
     if (blocks <= 1) return;
-    s->split = pick_split(p, s, tile, (int64_t)blocks);
+    s->split = pick_split(plan->graph, p, s, tile, (int64_t)blocks);
     s->blocks = s->split < 0 ? 1 : (uint32_t)blocks;
 }
 

@@ -188,7 +188,7 @@ static plim_status list_carried(maker *k, uint64_t resident)
 static plim__task_transfer transfer_of(const maker *k, const plim__pvalue *v, bool write)
 {
     double bytes;
-    const plim__box_cost cost = plim__transfer_cost(k->m, k->plan, v, write, &bytes);
+    const plim__box_cost cost = plim__transfer_cost(k->m, k->plan, k->p, v, write, &bytes);
     return (plim__task_transfer){cost.seconds, fmax(cost.seconds, cost.latency), cost.cpu / k->plan->threads};
 }
 

@@ -209,20 +209,20 @@ static void test_price(void **state)
     const plim_machine m = plim_machine_default();
     const plim__io_config c = {.threads = 4, .bounce_bytes = 1 << 20, .edge_blocks = 1024, .piece_bytes = 2 << 20};
     const plim__io_file f = {.direct = true, .offset = 4096, .element = 4, .shape = {2, {4096, 65536}}, .stride = {65536, 1}};
-    const plim__box_cost rows = plim__box_seconds(&m, &c, &f, &(plim__region){2, {{0, 16}, {0, 65536}}}, false);
-    const plim__box_cost columns = plim__box_seconds(&m, &c, &f, &(plim__region){2, {{0, 4096}, {0, 256}}}, false);
+    const plim__box_cost rows = plim__box_seconds(&m, &c, &f, &(plim__region){2, {{0, 16}, {0, 65536}}}, false, 1);
+    const plim__box_cost columns = plim__box_seconds(&m, &c, &f, &(plim__region){2, {{0, 4096}, {0, 256}}}, false, 1);
     assert_int_equal(rows.requests, 2); /* 4 MiB in pieces of 2 MiB */
     assert_true(fabs(rows.seconds - 2 * plim__request_at(m.direct_read.seconds, 2 << 20)) < 1e-9);
     assert_true(columns.requests > 4000 && columns.seconds > 10 * rows.seconds);
     double before = 0;
     for (int64_t n = 1; n <= 4096; n *= 2) {
-        const double now = plim__box_seconds(&m, &c, &f, &(plim__region){2, {{0, n}, {0, 1000}}}, true).seconds;
+        const double now = plim__box_seconds(&m, &c, &f, &(plim__region){2, {{0, n}, {0, 1000}}}, true, 1).seconds;
         assert_true(now >= before);
         before = now;
     }
     plim__io_file cached = f;
     cached.direct = false; /* and nothing is dropped: it lies in memory */
-    assert_true(plim__box_seconds(&m, &c, &cached, &(plim__region){2, {{0, 16}, {0, 65536}}}, false).seconds < rows.seconds);
+    assert_true(plim__box_seconds(&m, &c, &cached, &(plim__region){2, {{0, 16}, {0, 65536}}}, false, 1).seconds < rows.seconds);
 }
 
 int main(void)
