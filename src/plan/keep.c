@@ -411,16 +411,17 @@ static void enter_group(sim *s, uint32_t g, uint32_t end, uint64_t limit)
     if (s->carried > s->s->peak) s->s->peak = s->carried;
 }
 
-/* Ends the trip: writing has ended, and what is free is dropped. @return what the group takes, all trips together: what goes through rings is read and written
- * while other trips compute; of the rest of what is carried nothing is hidden */
-static double leave_group(sim *s, uint32_t g)
+/* Ends the trip: writing has ended, and what is free is dropped. Adds what the group takes, all trips together: what goes through rings is read and written while
+ * other trips compute; of the rest of what is carried nothing is hidden. */
+static void leave_group(sim *s, uint32_t g)
 {
     const plim__tasks *u = s->u;
     for (int k = 0; k < 2; k++) let_go_of_written(s);
     for (uint32_t v = 0; v < u->pass->n_values && u->n_groups > 1; v++)
         if (!u->is_carried[v]) leave(s, v), s->instance[v] = PLIM__NONE;
     const double threads = s->time + u->ring[g].cpu + u->still[g].cpu + u->still[g].latency, disk = s->disk + u->ring[g].seconds + u->still[g].seconds;
-    return u->trips[g] * fmax(fmax(threads, s->disk_done), disk);
+    s->s->seconds += u->trips[g] * fmax(fmax(threads, s->disk_done), disk);
+    s->s->least += u->trips[g] * fmax(s->compute, disk);
 }
 
 /* Positions of the uses, from the order. */
@@ -484,7 +485,7 @@ static plim_status run_group(sim *s, uint32_t g, const uint32_t *order, uint64_t
     while (end < s->u->n && s->u->group[order[end]] == g) end++;
     enter_group(s, g, end, limit);
     for (; s->now < end && s->fits; s->now++) PLIM_TRY(run_task(s, order[s->now]));
-    s->s->seconds += leave_group(s, g);
+    leave_group(s, g);
     return PLIM_OK;
 }
 
@@ -503,6 +504,7 @@ plim_status plim__keep(plim__schedule *out, bool *fits, const plim_plan *plan, c
     PLIM_ASSERT(status != PLIM_OK || !s.fits || s.now == u->n);
     *fits = status == PLIM_OK && s.fits;
     out->seconds += plim__touch_seconds(plan, out->peak);
+    out->least += plim__touch_seconds(plan, out->peak);
     free_sim(&s);
     if (!*fits) plim__schedule_free(out, &plan->alloc);
     return status;

@@ -27,7 +27,7 @@
 #include <string.h>
 
 #define ALONE_BLOCKS 8    /* per thread, of a node that is a stage by itself: nothing of it stays in a cache for another node */
-#define CONTIGUOUS 4      /* times as large as it should be a block may be, if it lies together in memory then */
+#define MOST_LARGER 16    /* times as large as it should be a block may be, if it lies together in memory then */
 #define PIECE_BYTES 512   /* what lies together is made of pieces of so much at the least */
 #define MAX_BLOCKS 4096u
 #define ALL_TILES 10000      /* so many tiles are looked at one by one, if they are not more than ALL_WORK nodes */
@@ -314,17 +314,20 @@ static int64_t piece_bytes(const plim_graph *g, const plim__pass *p, const plim_
 }
 
 /* The outermost loop with room for that many blocks, each of which lies together in memory; then one that leaves them larger than they should be; then any, and
- * at last the one with the most room. */
-static int8_t pick_split(const plim_graph *g, const plim__pass *p, const plim__stage *s, const plim__ranges *tile, int64_t blocks)
+ * at last the one with the most room. @param n  how many blocks; set */
+static int8_t pick_split(const plim_graph *g, const plim__pass *p, const plim__stage *s, const plim__ranges *tile, uint32_t threads, uint32_t *n)
 {
+    const int64_t blocks = *n;
     const uint32_t light = s->split_set & ~(uint32_t)s->split_heavy, set = light ? light : s->split_set;
     int8_t best = -1;
     int64_t most = 1;
-    for (int larger = 1; larger <= CONTIGUOUS; larger *= CONTIGUOUS)
+    for (int larger = 1; larger <= MOST_LARGER; larger *= 4)
         for (uint32_t l = 0; l < p->n_loops; l++) {
             if (!(set & (1u << l))) continue;
-            const int64_t range = split_range(p, s, tile, l), some = plim__max(blocks / larger, 1);
-            if (range >= some && piece_bytes(g, p, s, tile, l, some) >= PIECE_BYTES) return (int8_t)l;
+            const int64_t range = split_range(p, s, tile, l), some = plim__max(blocks / larger / threads * threads, threads);
+            if (range < some || piece_bytes(g, p, s, tile, l, some) < PIECE_BYTES) continue;
+            *n = (uint32_t)some;
+            return (int8_t)l;
         }
     for (uint32_t l = 0; l < p->n_loops; l++) {
         if (!(set & (1u << l))) continue;
@@ -356,8 +359,9 @@ static void choose_blocks(const plim_plan *plan, const plim__pass *p, plim__stag
     if (blocks > MAX_BLOCKS) blocks = MAX_BLOCKS;
     if (is_alone(plan->graph, p, s) && blocks > plan->threads * ALONE_BLOCKS) blocks = plan->threads * ALONE_BLOCKS;
     if (blocks <= 1) return;
-    s->split = pick_split(plan->graph, p, s, tile, (int64_t)blocks);
-    s->blocks = s->split < 0 ? 1 : (uint32_t)blocks;
+    s->blocks = (uint32_t)blocks;
+    s->split = pick_split(plan->graph, p, s, tile, plan->threads, &s->blocks);
+    if (s->split < 0) s->blocks = 1;
 }
 
 /* How long a part of a block can be that was seen with length `len`, of `whole` in the tile and of a dimension of this reach. Blocks that do not divide what leaves the

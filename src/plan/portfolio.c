@@ -23,6 +23,7 @@
 #define SLOWEST 32.0     /* times what the fastest takes: a plan that takes longer is of no use */
 #define SLOWEST_SECONDS 1.0 /* unless it takes less than this */
 #define WORTH 1.1       /* times what the fastest takes in one pass: no search pass by pass where a known plan takes no more */
+#define HOPE 0.992        /* what a recipe takes may turn out to be that part of a guess: what is made again is guessed node by node, and runs in stages */
 #define PARTS 5 /* of what may be held: all but a half of it, but a quarter, and so on */
 #define SMALL_FILES (1u << 20) /* bytes of files that are cheaper to keep in memory than to read in every trip */
 #define CUT_IO 2 /* level of the engine's buffers for passes with loops that keep inside a limit */
@@ -270,6 +271,9 @@ static plim_status verify_recipe(plim__portfolio *f, recipe *r)
     return PLIM_OK;
 }
 
+/* What the recipe takes at the least, by what is known. */
+static double hoped_seconds(const recipe *r) { return r->known == GUESSED ? HOPE * r->seconds : r->seconds; }
+
 /* The fastest recipe that needs at most so much. Only those are looked at more closely that may be it: whatever is known of the others, they take longer.
  * @param to  how well it has to be known. @param best  set to it, or to NULL */
 static plim_status find_fastest(plim__portfolio *f, uint64_t most, known to, recipe **best)
@@ -277,7 +281,7 @@ static plim_status find_fastest(plim__portfolio *f, uint64_t most, known to, rec
     for (;;) {
         *best = NULL;
         for (recipe *r = f->recipe; r < f->recipe + f->n_recipes; r++)
-            if (r->least <= most && r->seconds <= f->slowest && (!*best || r->seconds < (*best)->seconds)) *best = r;
+            if (r->least <= most && hoped_seconds(r) <= f->slowest && (!*best || hoped_seconds(r) < hoped_seconds(*best))) *best = r;
         if (!*best || ((*best)->known >= to && (to < MADE || (*best)->verified))) return PLIM_OK;
         if ((*best)->known < to) PLIM_TRY(look_closer(f, *best));
         else PLIM_TRY(verify_recipe(f, *best));
@@ -286,13 +290,14 @@ static plim_status find_fastest(plim__portfolio *f, uint64_t most, known to, rec
 
 /* ------------------------------------------------------------------------------------------------- kept */
 
+/* @param seconds  set to what it takes at the least */
 static plim_status try_keep(plim__portfolio *f, const template *t, uint64_t limit, bool *fits, uint64_t *peak, double *seconds)
 {
     plim__schedule schedule;
     plim__plan_clear(f->plan);
     PLIM_TRY(plim__keep(&schedule, fits, f->plan, &t->tasks, t->order, limit, f->err));
     *peak = schedule.peak;
-    *seconds = schedule.seconds;
+    *seconds = schedule.least;
     plim__schedule_free(&schedule, &f->plan->alloc);
     return PLIM_OK;
 }

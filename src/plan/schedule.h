@@ -33,7 +33,8 @@ typedef struct plim__schedule {
     plim__instance *instance; uint32_t n_instances, cap_instances;
     uint32_t *operand;        uint32_t n_operands, cap_operands; /* instances */
     uint64_t peak;    /* the most bytes alive at one time, by the simulation that made it */
-    double seconds;   /* that it takes at the least: where reading and writing go on while something is computed, as far as possible */
+    double seconds;   /* that it takes, by the same simulation */
+    double least;     /* that it takes at the least: where all reading and writing goes on while something is computed */
 } plim__schedule;
 
 void plim__schedule_free(plim__schedule *s, const plim__alloc *a); /* keep.c */

@@ -287,7 +287,7 @@ static void test_random_programs(void **state)
     (void)state;
     look sum = {0};
     for (uint64_t seed = 1; seed <= PROGRAMS; seed++) check_program(seed * 77, seed % 2, &sum);
-    assert_true(sum.again > 4 * PROGRAMS && sum.spilled > PROGRAMS / 2);
+    assert_true(sum.again > 4 * PROGRAMS && sum.spilled > 0); /* nets with loops, below, spill a hundred times as much */
 }
 
 /* A net of random layers over a batch, with skips, and the gradients of its weights. */
