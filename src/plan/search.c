@@ -287,16 +287,23 @@ static plim_status try_least_tiles(plim__search *s, plim__pass *p, const plim__c
     return try_tiles(s, p, c, carried, later, best);
 }
 
+/* The pass of a candidate, its tiles not yet set. @param complete  it has to leave nothing to later passes */
+static plim_status build_candidate(plim__search *s, const plim__candidate *c, bool complete, plim__pass *out)
+{
+    s->f.complete = complete;
+    s->f.end = c->end;
+    const plim_status status = plim__pass_build(out, s->plan, &s->f, &s->labels, c->cut, c->order, s->err);
+    s->f.complete = false;
+    s->f.end = UINT32_MAX;
+    return status;
+}
+
 /* Tries a cut and a nesting with all of its tiles, or, where the least peak is looked for, with the least.
  * @param least  set to the least peak that was seen with it, UINT64_MAX where it cannot be used */
 static plim_status try_nesting(plim__search *s, const plim__candidate *c, uint64_t carried, plim__candidate *best, uint64_t *least)
 {
     plim__pass p;
-    s->f.complete = s->complete;
-    s->f.end = c->end;
-    const plim_status status = plim__pass_build(&p, s->plan, &s->f, &s->labels, c->cut, c->order, s->err);
-    s->f.complete = false;
-    s->f.end = UINT32_MAX;
+    const plim_status status = build_candidate(s, c, s->complete, &p);
     if (status == PLIM_E_PLAN) return PLIM_OK; /* no progress with this cut */
     if (status != PLIM_OK) return status;
     const double later = later_seconds(s, &p);
@@ -367,10 +374,7 @@ static plim_status grow_tiles(plim__search *s, uint64_t carried, plim__candidate
 {
     plim__pass p;
     const double most = best->score + fmax(best->score / 32, FLOOR_GROWTH);
-    s->f.end = best->end;
-    const plim_status built = plim__pass_build(&p, s->plan, &s->f, &s->labels, best->cut, best->order, s->err);
-    s->f.end = UINT32_MAX;
-    PLIM_TRY(built);
+    PLIM_TRY(build_candidate(s, best, false, &p));
     for (uint32_t l = 0; l < p.n_loops; l++) p.loop[l].tile = best->tile[l];
     plim_status status = PLIM_OK;
     for (uint32_t l = p.n_cut; l-- > 0 && status == PLIM_OK;)
@@ -393,12 +397,7 @@ static plim_status grow_tiles(plim__search *s, uint64_t carried, plim__candidate
 static plim_status polish_tiles(plim__search *s, uint64_t carried, plim__candidate *best)
 {
     plim__pass p;
-    s->f.end = best->end;
-    s->f.complete = s->complete;
-    const plim_status built = plim__pass_build(&p, s->plan, &s->f, &s->labels, best->cut, best->order, s->err);
-    s->f.end = UINT32_MAX;
-    s->f.complete = false;
-    PLIM_TRY(built);
+    PLIM_TRY(build_candidate(s, best, s->complete, &p));
     const double later = later_seconds(s, &p);
     plim_status status = PLIM_OK;
     for (uint32_t kept = 0, l = 0; p.n_cut > 1 && kept < 2 * p.n_cut && s->measured <= s->most_measured && status == PLIM_OK; l = (l + 1) % (2 * p.n_cut)) {
@@ -590,10 +589,7 @@ static plim_status append_kept(plim__search *s, plim__pass *p, const plim__candi
 static plim_status commit(plim__search *s, const plim__candidate *c)
 {
     plim__pass p;
-    s->f.end = c->end;
-    const plim_status status = plim__pass_build(&p, s->plan, &s->f, &s->labels, c->cut, c->order, s->err);
-    s->f.end = UINT32_MAX;
-    PLIM_TRY(status);
+    PLIM_TRY(build_candidate(s, c, false, &p));
     for (uint32_t l = 0; l < p.n_loops; l++) p.loop[l].tile = c->tile[l];
     return c->kept ? append_kept(s, &p, c) : append(s, p);
 }
