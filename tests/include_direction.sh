@@ -3,7 +3,7 @@
 # its own headers and the public one.
 set -u
 cd "$(dirname "$0")/.." || exit 99
-order='core os kernels io graph ops formats expr models plan run report watch cli'
+order='core os kernels io graph ops formats expr models pack plan run session doctor report watch cli'
 bad=$(grep -rn --include='*.[ch]' -E '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' src | awk -v order="$order" '
     BEGIN { n = split(order, name, " "); for (i = 1; i <= n; i++) rank[name[i]] = i }
     {

@@ -1,5 +1,5 @@
 /* How fast the machine is, as the planner asks it: rates for a number of threads and prices of requests. The public part (plim_machine: defaults, checks, names,
- * files) is in machine.c and machine_file.c; run/machine_measure.c fills one in. Pure functions on plain structs: any thread, no allocation. */
+ * files) is in machine.c and machine_file.c; doctor/machine_measure.c fills one in. Pure functions on plain structs: any thread, no allocation. */
 #ifndef PLIM_PLAN_MACHINE_H
 #define PLIM_PLAN_MACHINE_H
 

@@ -21,7 +21,7 @@
 #include "core/size.h"
 #include "plan/cost.h"
 #include "plan/inplace.h"
-#include "plan/pack.h"
+#include "pack/pack.h"
 
 #include <math.h>
 #include <string.h>

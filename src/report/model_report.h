@@ -3,7 +3,7 @@
 #define PLIM_REPORT_MODEL_REPORT_H
 
 #include "plan/plan.h"
-#include "run/model_program.h"
+#include "session/model_program.h"
 
 /** Which way a node works: "backward"; "update", when what it makes takes a state's place; else "forward". */
 const char *plim__node_direction(const plim_graph *g, uint32_t node);

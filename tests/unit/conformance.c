@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "onnx_file.h"
-#include "run/conformance.h"
+#include "session/conformance.h"
 
 #include <sys/stat.h>
 

@@ -1,7 +1,7 @@
 /* The order of samples: every one once, another order in each epoch, nothing stored. */
 #include "unit.h"
 
-#include "run/dataset.h"
+#include "session/dataset.h"
 
 #include <stdlib.h>
 #include <string.h>

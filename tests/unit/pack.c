@@ -4,7 +4,7 @@
 
 #include "countdown.h"
 #include "packing_cases.h"
-#include "plan/pack.h"
+#include "pack/pack.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Rates of learning, step by step. */
 #include "unit.h"
 
-#include "run/rate.h"
+#include "session/rate.h"
 
 #include <math.h>
 

@@ -9,7 +9,7 @@
 
 #include "files.h"
 #include "formats/array_file.h"
-#include "run/tiles.h"
+#include "session/tiles.h"
 
 #define ROWS 61
 #define COLS 83

@@ -1,4 +1,4 @@
-#include "run/rate.h"
+#include "session/rate.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* plim_tiles_new on any system table: tests give it one that fails. */
-#ifndef PLIM_RUN_TILES_H
-#define PLIM_RUN_TILES_H
+#ifndef PLIM_SESSION_TILES_H
+#define PLIM_SESSION_TILES_H
 
 #include "os/os.h"
 

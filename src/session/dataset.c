@@ -1,4 +1,4 @@
-#include "run/dataset.h"
+#include "session/dataset.h"
 #include "core/dtype.h"
 
 #include <stdio.h>

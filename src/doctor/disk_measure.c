@@ -7,7 +7,7 @@
  * cache before. A phase ends after PHASE_SECONDS and at least one request, or when its region is used up. Requests are made as the transfer engine makes them: buffered reads without
  * read-ahead and dropped behind, buffered writes waited for a window at a time.
  * Memory: one buffer per thread from the allocator. One caller; threads live for a phase. */
-#include "run/disk_measure.h"
+#include "doctor/disk_measure.h"
 #include "core/size.h"
 #include "plan/machine.h"
 

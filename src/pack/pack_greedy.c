@@ -8,7 +8,7 @@
  * blocks that overlap by half; each has a list of the placed buffers alive in it. A buffer that lives for half a block or less lies
  * in one block and walks that list only: near O(n log n) for graphs whose lifetimes do not grow with them. Others walk the list of
  * all, O(n^2) at worst. Blocks are wide enough that lists hold 4 entries per buffer at most, taken together. Deterministic. */
-#include "plan/pack.h"
+#include "pack/pack.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* From the caller's buffers to the instance that the searches see: checks, units, sections, loads (pack.h has the picture).
  * O(n log n). The view owns its arrays, which are one block; nothing of the caller's is kept. */
-#include "plan/pack.h"
+#include "pack/pack.h"
 
 #include "core/size.h"
 

@@ -2,13 +2,13 @@
  *
  * In inference every output of the model is a result that goes to a file not known yet (path ""), tile by tile if the planner likes: what nobody
  * asked to have in memory takes none. In training the loss is kept in memory, and the parameters' new values take the old ones' places. */
-#include "run/model_program.h"
+#include "session/model_program.h"
 #include "models/blocked.h"
 #include "models/prepared.h"
 #include "models/weights.h"
 #include "ops/ops.h"
 #include "plan/plan.h"
-#include "run/program.h"
+#include "session/program.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,10 +6,10 @@
  * The inputs become constants of the graph, since many operators have to know shapes and axes when it is built; then it is planned and run as any
  * other program. At first constants are only looked at by who asks for them, so that everything else is done by the run; a model that needs to
  * compute with them while it is read (a shape made of an input) is read a second time, so that it may. */
-#include "run/conformance.h"
+#include "session/conformance.h"
 #include "core/dtype.h"
 #include "kernels/elementwise.h"
-#include "run/program.h"
+#include "session/program.h"
 #include "run/run.h"
 
 #include <errno.h>

@@ -12,11 +12,11 @@
  * several tiles are given out of what is there.
  *
  * The graph, the plan and this handle come from the caller's allocator. One thread at a time. */
-#include "run/tiles.h"
+#include "session/tiles.h"
 #include "core/size.h"
 #include "ops/ops.h"
 #include "plan/search.h"
-#include "run/program.h"
+#include "session/program.h"
 #include "run/run.h"
 
 #define RUN_LEAST ((int64_t)4 << 10)

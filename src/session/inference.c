@@ -1,8 +1,8 @@
 /* A model over arrays of any length. The program is the model for as many samples as there are: cutting it into batches is what planning does, and streaming
  * them is what running does. */
-#include "run/dataset.h"
-#include "run/model_program.h"
-#include "run/parameters.h"
+#include "session/dataset.h"
+#include "session/model_program.h"
+#include "session/parameters.h"
 #include "run/run.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
  * about log2(log2(most)) to find the magnitude and log2(batch) to find the number. What a plan needs grows with the batch, so the number is the
  * only one at which fitting ends; should it not grow somewhere, it is one of those. */
 #include "os/os.h"
-#include "run/model_program.h"
+#include "session/model_program.h"
 
 #include <math.h>
 

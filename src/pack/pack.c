@@ -15,7 +15,7 @@
  *
  * Deterministic as long as the clock does not end the search: the noise has a fixed seed, limits count work. The clock is read
  * between restarts only. Everything is freed before return; nothing is shared between calls. */
-#include "plan/pack.h"
+#include "pack/pack.h"
 
 #include "core/size.h"
 #include "os/os.h"

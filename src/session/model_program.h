@@ -1,6 +1,6 @@
 /* A model that is ready to be planned: its graph with results declared, or with the step of training added. */
-#ifndef PLIM_RUN_MODEL_PROGRAM_H
-#define PLIM_RUN_MODEL_PROGRAM_H
+#ifndef PLIM_SESSION_MODEL_PROGRAM_H
+#define PLIM_SESSION_MODEL_PROGRAM_H
 
 #include "models/narrow.h"
 

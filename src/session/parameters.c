@@ -1,7 +1,7 @@
 /* Parameters go piece by piece, in the order of their file. One that has another form in memory is put together there: in its place, where it is held in
  * the arena; else window by window, each of which goes to the parameter's own file when it is complete. A window is some of the arena, which is free between
  * runs but for what is held, or a buffer of WINDOW bytes. Where it is smaller than the parameter, the source is read once for each window. */
-#include "run/parameters.h"
+#include "session/parameters.h"
 #include "core/size.h"
 #include "models/prepared.h"
 #include "run/pass_run.h"

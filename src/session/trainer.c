@@ -3,12 +3,12 @@
  * Everything that a step depends on follows from the options and its number: which samples, which rate, which random numbers. So a training that is
  * stopped and resumed goes on as if it had not been. */
 #include "core/size.h"
-#include "run/dataset.h"
-#include "run/model_program.h"
-#include "run/parameters.h"
+#include "session/dataset.h"
+#include "session/model_program.h"
+#include "session/parameters.h"
 #include "run/pass_run.h"
 #include "run/run.h"
-#include "run/trainer.h"
+#include "session/trainer.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* A model's parameters while it runs: from where the model file has them, or from a seed, to where the plan keeps them, and back, in the form and
  * order that files have. After plim__run_open. */
-#ifndef PLIM_RUN_PARAMETERS_H
-#define PLIM_RUN_PARAMETERS_H
+#ifndef PLIM_SESSION_PARAMETERS_H
+#define PLIM_SESSION_PARAMETERS_H
 
 #include "formats/tensor_reader.h"
 #include "models/model.h"

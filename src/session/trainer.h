@@ -1,10 +1,10 @@
 /* What a training is made of, for the files that do its parts. */
-#ifndef PLIM_RUN_TRAINER_H
-#define PLIM_RUN_TRAINER_H
+#ifndef PLIM_SESSION_TRAINER_H
+#define PLIM_SESSION_TRAINER_H
 
-#include "run/dataset.h"
-#include "run/model_program.h"
-#include "run/rate.h"
+#include "session/dataset.h"
+#include "session/model_program.h"
+#include "session/rate.h"
 
 /** The model over other samples, all of them, as it infers: a program of its own that runs between steps, in the part of the training's memory that no
  *  step needs from one to the next. */

@@ -9,8 +9,8 @@
  *     sections      0   1   2              a 0..1   b 0..0   c 1..2   d 2..2
  *
  * Sizes are counted in units (the largest common divisor of all sizes, after rounding to the alignment). */
-#ifndef PLIM_PLAN_PACK_H
-#define PLIM_PLAN_PACK_H
+#ifndef PLIM_PACK_PACK_H
+#define PLIM_PACK_PACK_H
 
 #include "core/alloc.h"
 

@@ -1,6 +1,6 @@
 /* The rate of learning, step by step. */
-#ifndef PLIM_RUN_RATE_H
-#define PLIM_RUN_RATE_H
+#ifndef PLIM_SESSION_RATE_H
+#define PLIM_SESSION_RATE_H
 
 #include "core/error.h"
 

@@ -1,6 +1,6 @@
 /* Comparing what a program gives with what it should give, as the ONNX project's own runner does. */
-#ifndef PLIM_RUN_CONFORMANCE_H
-#define PLIM_RUN_CONFORMANCE_H
+#ifndef PLIM_SESSION_CONFORMANCE_H
+#define PLIM_SESSION_CONFORMANCE_H
 
 #include "models/onnx_case.h"
 

@@ -1,6 +1,6 @@
 /* Data for models: array files whose first dimension counts samples, bound to a model's inputs, and the order in which training goes through them. */
-#ifndef PLIM_RUN_DATASET_H
-#define PLIM_RUN_DATASET_H
+#ifndef PLIM_SESSION_DATASET_H
+#define PLIM_SESSION_DATASET_H
 
 #include "formats/array_file.h"
 #include "models/model.h"

@@ -13,8 +13,8 @@
  * not fit beside that, the training is planned in less and less, down to its smallest plan. The floor is both programs' smallest plans together; it is tried
  * last, so what is printed as the floor always works. */
 #include "core/size.h"
-#include "run/parameters.h"
-#include "run/trainer.h"
+#include "session/parameters.h"
+#include "session/trainer.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -7,9 +7,9 @@
  * can be resumed bit for bit, and a training that is resumed otherwise can be told. */
 #include "formats/safetensors_write.h"
 #include "models/weights.h"
-#include "run/parameters.h"
+#include "session/parameters.h"
 #include "run/run.h"
-#include "run/trainer.h"
+#include "session/trainer.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -6,9 +6,9 @@
  *
  * Both programs share one arena: trainer_plan.c. */
 #include "core/size.h"
-#include "run/parameters.h"
+#include "session/parameters.h"
 #include "run/run.h"
-#include "run/trainer.h"
+#include "session/trainer.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -30,7 +30,7 @@
  *
  * Sizes beyond 31 bits are rounded up to 2^shift units. The packing found is then settled again with the true sizes, which only
  * lowers it. Depth of recursion: one level per decision, DEPTH_PER_BUFFER per buffer at most. A plim__exact serves one thread. */
-#include "plan/pack.h"
+#include "pack/pack.h"
 
 #include "core/size.h"
 

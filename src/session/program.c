@@ -3,7 +3,7 @@
 #include "expr/expr.h"
 #include "formats/array_file.h"
 #include "ops/ops.h"
-#include "run/program.h"
+#include "session/program.h"
 #include "run/run.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* How long reads and writes of each size take on the file system of a folder. */
-#ifndef PLIM_RUN_DISK_MEASURE_H
-#define PLIM_RUN_DISK_MEASURE_H
+#ifndef PLIM_DOCTOR_DISK_MEASURE_H
+#define PLIM_DOCTOR_DISK_MEASURE_H
 
 #include "core/alloc.h"
 #include "os/os.h"

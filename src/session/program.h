@@ -1,6 +1,6 @@
 /* What front ends need to declare inputs and results. */
-#ifndef PLIM_RUN_PROGRAM_H
-#define PLIM_RUN_PROGRAM_H
+#ifndef PLIM_SESSION_PROGRAM_H
+#define PLIM_SESSION_PROGRAM_H
 
 #include "graph/graph.h"
 #include "os/os.h"
