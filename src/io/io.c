@@ -4,6 +4,7 @@
  * busy and small boxes cost one hand-over each. A piece is a range of the request's bytes: of the span, or of the dense runs.
  *
  *     read   SPAN direct    whole blocks from the disk straight into the caller's buffer
+ *            STRAIGHT       runs, each straight into its place in the caller's buffer
  *            RUNS           runs with small gaps between them in one read into the worker's bounce buffer, then copied
  *     write  direct         whole blocks straight from the buffer, or through the bounce buffer where it is not aligned as the file is;
  *                           partial blocks through the edge cache
@@ -167,6 +168,30 @@ static plim_status read_runs(const worker *w, const piece *p, plim_error *err)
     return PLIM_OK;
 }
 
+/* Where dense byte `at`, where the cursor stands, of a transfer that is straight lies in the caller's buffer. */
+static uint8_t *straight_place(const piece *p, const plim__io_cursor *c, uint64_t at)
+{
+    const plim__io_walk *w = &p->r.t.walk;
+    uint8_t *place = p->r.buffer + w->base % ALIGN + plim__io_run_place(w, p->r.t.pitch, at / w->run) + c->skip;
+    PLIM_ASSERT(at % w->run == c->skip && (uintptr_t)place % ALIGN == plim__io_cursor_offset(c) % ALIGN);
+    return place;
+}
+
+/* Long runs, each to where it belongs. Nobody else's bytes lie in the blocks at its ends, and pieces of a run end where blocks do. */
+static plim_status read_straight(const worker *w, const piece *p, plim_error *err)
+{
+    const plim__io_file *f = p->r.t.file;
+    plim__io_cursor c = plim__io_cursor_at(&p->r.t.walk, p->lo);
+    for (uint64_t at = p->lo; at < p->hi;) {
+        uint8_t *dst = straight_place(p, &c, at);
+        const plim__io_segment s = plim__io_cursor_take(&p->r.t.walk, &c, p->hi - at, UINT64_MAX, 0);
+        PLIM_TRY(read_range(w, f, dst, s.off, s.off + s.len, err));
+        if (f->swap) plim__swap_bytes(dst, s.len / f->element, f->element);
+        at += s.len;
+    }
+    return PLIM_OK;
+}
+
 /* The same where rows are picked: each is a box of its own. */
 static plim_status read_picked(const worker *w, const piece *p, plim_error *err)
 {
@@ -189,6 +214,7 @@ static plim_status do_read(const worker *w, const piece *p, plim_error *err)
     const plim__io_file *f = p->r.t.file;
     const uint64_t base = p->r.t.walk.base;
     uint8_t *dst = p->r.buffer + p->lo;
+    if (p->r.t.straight) return read_straight(w, p, err);
     if (p->r.row) {
         PLIM_TRY(read_picked(w, p, err));
     } else if (p->r.t.span) {
@@ -309,9 +335,22 @@ static plim_status write_run(worker *w, const plim__io_file *f, const uint8_t *s
     return status;
 }
 
+static plim_status write_straight(worker *w, const piece *p, plim_error *err)
+{
+    plim__io_cursor c = plim__io_cursor_at(&p->r.t.walk, p->lo);
+    for (uint64_t at = p->lo; at < p->hi;) {
+        const uint8_t *src = straight_place(p, &c, at);
+        const plim__io_segment s = plim__io_cursor_take(&p->r.t.walk, &c, p->hi - at, UINT64_MAX, 0);
+        PLIM_TRY(write_run(w, p->r.t.file, src, s.off, s.len, err));
+        at += s.len;
+    }
+    return PLIM_OK;
+}
+
 static plim_status do_write(worker *w, const piece *p, plim_error *err)
 {
     const plim__io_walk *walk = &p->r.t.walk;
+    if (p->r.t.straight) return write_straight(w, p, err);
     const uint8_t *src = p->r.buffer + (p->r.t.span ? walk->base % ALIGN : 0);
     plim__io_cursor c = plim__io_cursor_at(walk, p->lo);
     for (uint64_t at = p->lo; at < p->hi;) {

@@ -5,9 +5,11 @@
  * (tmpfs, some network file systems), or where most of an input is in the page cache already, ordinary reads and writes are used, in file
  * order, and what they bring into the cache is dropped behind them.
  *
- * Layout of a box in its buffer. The buffer starts at a multiple of 4096. plim__io_layout says which of two ways a box takes:
+ * Layout of a box in its buffer. The buffer starts at a multiple of 4096. plim__io_layout says which of three ways a box takes:
  *   SPAN  the box's bytes, first to last, are read in one piece, gaps included; the first lies at (file offset mod 4096), so that
  *         interior blocks go straight between disk and buffer. Strides are the file's.
+ *   STRAIGHT  long contiguous runs: each lies at (file offset mod 4096), so that its interior blocks go straight, too; up to three blocks lie between
+ *         one and the next.
  *   RUNS  contiguous runs are collected through a bounce buffer of the thread and lie dense, in the file's dimension order.
  * A write is SPAN only when the box has no gaps.
  *
@@ -31,6 +33,8 @@
 #include "os/os.h"
 
 #define PLIM__IO_ALIGN 4096u
+#define PLIM__IO_LONG_RUN ((uint64_t)64 << 10) /* bytes: runs from there on may lie STRAIGHT; a byte of such a request costs half as much again as one of a large one */
+#define PLIM__IO_SPARE 8u /* one part in so many of a box's bytes may lie unused between its runs */
 
 typedef struct plim__io_config {
     uint32_t threads;      /* 1 to 16; 4 is good */
@@ -58,7 +62,7 @@ typedef struct plim__io_file {
 } plim__io_file;
 
 typedef struct plim__io_layout {
-    bool span;
+    bool span, straight;           /* at most one of them; neither: RUNS */
     uint64_t bytes;                /* of buffer that the box needs, alignment included */
     uint64_t first;                /* where element lo lies in the buffer */
     int64_t stride[PLIM_MAX_RANK]; /* in elements, in the buffer */

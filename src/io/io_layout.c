@@ -57,27 +57,54 @@ uint64_t plim__io_run_count(const plim__io_file *f, const plim__region *box)
     return w.run ? w.dense / w.run * (f->rows ? (uint64_t)plim__range_len(box->dim[0]) : 1) : 0;
 }
 
-/* A span with gaps saves a copy but costs memory and reading: at most an eighth of either. `bytes` is min(span, 9/8 dense) whichever way
- * is taken: both terms grow with the box, hence so does their minimum, and a plan for the largest box holds for all smaller ones. It does
- * not depend on where the box starts: 4095 bytes before the first and the rest of the last block are always included. */
+/* Two runs share no block whichever way they begin in theirs: up to ALIGN - 1 bytes of the one's last block and of the other's first. */
+uint64_t plim__io_pitch(const plim__io_walk *w, uint64_t pitch[PLIM_MAX_RANK])
+{
+    const uint64_t align = PLIM__IO_ALIGN;
+    uint64_t bytes = w->run;
+    for (uint32_t k = 0; k < w->rank; k++) {
+        const uint64_t least = bytes + 2 * (align - 1);
+        pitch[k] = least + (align + w->stride[k] % align - least % align) % align;
+        PLIM_ASSERT(pitch[k] >= least && pitch[k] % align == w->stride[k] % align);
+        bytes += (w->count[k] - 1) * pitch[k];
+    }
+    return bytes;
+}
+
+/* Bytes in the buffer from one index of a dimension to the next, which are `stride` bytes apart in the file. */
+static uint64_t buffer_stride(const plim__io_walk *w, const uint64_t pitch[PLIM_MAX_RANK], uint64_t stride)
+{
+    uint32_t k = w->rank;
+    while (k > 0 && stride < w->stride[k - 1]) k--;
+    return k == 0 ? stride : stride / w->stride[k - 1] * pitch[k - 1];
+}
+
+/* A span with gaps, and runs that lie in blocks as they do in the file, save a copy but cost memory, and the span reading: at most an eighth of either.
+ * `bytes` is min(span, 9/8 dense), of short runs that are written dense, whichever way is taken: all of these grow with the box, as does a run, hence so does
+ * `bytes`, and a plan for the largest box holds for all smaller ones. It does not depend on where the box starts: 4095 bytes before the first and the rest of
+ * the last block are always included. */
 void plim__io_layout_of(const plim__io_file *f, const plim__region *box, bool write, plim__io_layout *out)
 {
     plim__io_walk w;
     uint32_t order[PLIM_MAX_RANK];
+    uint64_t pitch[PLIM_MAX_RANK];
     plim__io_walk_of(f, box, &w);
-    const uint64_t room = write || f->rows ? w.dense : w.dense + w.dense / 8;
-    const bool aligned = f->offset % f->element == 0;
-    *out = (plim__io_layout){.span = w.span <= room && aligned && !f->rows};
-    if (w.dense > 0) out->bytes = plim__round_up(w.span < room ? w.span : room, PLIM__IO_ALIGN) + PLIM__IO_ALIGN;
+    const bool aligned = f->offset % f->element == 0 && !f->rows, is_long = w.run >= PLIM__IO_LONG_RUN && aligned;
+    const uint64_t room = f->rows || (write && !is_long) ? w.dense : w.dense + w.dense / PLIM__IO_SPARE;
+    *out = (plim__io_layout){.span = w.span <= (write ? w.dense : room) && aligned};
+    const uint64_t most = w.span < room ? w.span : room;
+    out->straight = !out->span && is_long && plim__io_pitch(&w, pitch) <= most;
+    if (w.dense > 0) out->bytes = plim__round_up(most, PLIM__IO_ALIGN) + PLIM__IO_ALIGN;
 
     const uint32_t n = order_dims(f, order);
     int64_t next = 1;
     for (uint32_t k = 0; k < n; k++) {
         const uint32_t d = order[k];
         out->stride[d] = out->span ? f->stride[d] : next;
+        if (out->straight) out->stride[d] = (int64_t)(buffer_stride(&w, pitch, (uint64_t)f->stride[d] * f->element) / f->element);
         next *= plim__range_len(box->dim[d]);
     }
-    out->first = out->span && w.dense > 0 ? w.base % PLIM__IO_ALIGN : 0;
+    out->first = (out->span || out->straight) && w.dense > 0 ? w.base % PLIM__IO_ALIGN : 0;
 }
 
 /* ------------------------------------------------------------------------------------------------------ cursors */

@@ -12,6 +12,7 @@ static uint64_t piece_step(const plim__io_transfer *t, const plim__io_config *c)
     const plim__io_walk *w = &t->walk;
     if (t->span || w->rank == 0) return bytes;
     PLIM_ASSERT(w->stride[0] >= w->run);
+    if (t->straight) return w->run > bytes ? bytes : bytes / w->run * w->run;
     const uint64_t gap = w->stride[0] - w->run;
     const uint64_t runs = bytes / (w->run + (gap < PLIM__IO_GAP_MAX ? gap : PLIM__IO_GAP_MAX));
     return w->run >= bytes ? bytes : (runs ? runs : 1) * w->run;
@@ -27,6 +28,8 @@ void plim__io_transfer_of(plim__io_transfer *t, const plim__io_config *c, const 
     plim__io_layout_of(f, box, write, &layout);
     PLIM_ASSERT(!(layout.span && f->rows) && !(write && f->rows));
     t->span = layout.span;
+    t->straight = layout.straight;
+    if (t->straight) plim__io_pitch(&t->walk, t->pitch);
     t->total = t->span ? t->walk.span : t->walk.dense;
     t->rows = f->rows ? (uint64_t)plim__range_len(box->dim[0]) : 0;
     if (t->rows) t->total *= t->rows;
@@ -34,9 +37,20 @@ void plim__io_transfer_of(plim__io_transfer *t, const plim__io_config *c, const 
     PLIM_ASSERT(t->step > 0);
 }
 
+/* In a run that is longer than a piece: the last block that the piece holds whole is its last, unless little of the run is left. */
+static uint64_t straight_end(const plim__io_transfer *t, uint64_t next)
+{
+    const plim__io_cursor c = plim__io_cursor_at(&t->walk, next);
+    const uint64_t off = plim__io_cursor_offset(&c), left = t->walk.run - c.skip;
+    PLIM_ASSERT(t->step >= ALIGN);
+    return left <= t->step + t->step / 4 ? next + left : next + plim__round_down(off + t->step, ALIGN) - off;
+}
+
 /* Pieces of a span end at block boundaries of the file. A small rest is not worth a piece of its own. */
 uint64_t plim__io_piece_end(const plim__io_transfer *t, uint64_t next)
 {
+    PLIM_ASSERT(next < t->total);
+    if (t->straight && t->step < t->walk.run) return straight_end(t, next);
     const uint64_t base = t->span ? t->walk.base : 0;
     const uint64_t end = t->span ? plim__round_down(base + next + t->step, ALIGN) - base : next + t->step;
     return end + t->step / 4 < t->total ? end : t->total;
@@ -90,6 +104,11 @@ static void tell_read(count *k, uint64_t lo, uint64_t hi)
 static uint64_t walk_read(count *k, uint64_t lo, uint64_t hi)
 {
     plim__io_cursor c = plim__io_cursor_at(&k->t.walk, lo);
+    for (; k->t.straight && lo < hi && k->walked < PLIM__IO_REQUESTS_WALKED;) {
+        const plim__io_segment s = plim__io_cursor_take(&k->t.walk, &c, hi - lo, UINT64_MAX, 0);
+        tell_read(k, s.off, s.off + s.len);
+        lo += s.len;
+    }
     plim__io_gather g;
     while (lo < hi && k->walked < PLIM__IO_REQUESTS_WALKED) {
         plim__io_gather_next(&g, &k->t.walk, &c, hi - lo, k->config->bounce_bytes);
@@ -122,7 +141,7 @@ static uint64_t walk_write(count *k, uint64_t lo, uint64_t hi)
         const plim__io_segment s = plim__io_cursor_take(&k->t.walk, &c, hi - lo, UINT64_MAX, UINT64_MAX);
         PLIM_ASSERT(s.n >= 1 && s.len > 0);
         for (uint64_t i = 0; i < s.n && k->walked < PLIM__IO_REQUESTS_WALKED; i++, lo += s.len)
-            tell_run(k, s.off + i * s.stride, s.len, k->t.span || (lo - s.off - i * s.stride) % ALIGN == 0);
+            tell_run(k, s.off + i * s.stride, s.len, k->t.span || k->t.straight || (lo - s.off - i * s.stride) % ALIGN == 0);
     }
     return lo;
 }

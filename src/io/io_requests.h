@@ -2,6 +2,7 @@
  * pieces, and which runs go through the bounce buffer in one read. So what the planner pays for is what the engine does.
  *
  *     SPAN read    one request per piece, gaps included; with direct I/O from the first to the last block that it touches
+ *     STRAIGHT     one request per run, or per piece of a run that is longer than a piece
  *     RUNS read    as many runs as lie close together and fit the bounce buffer, one request
  *     write        direct: the whole blocks of a run, in one request or in bounce buffers full; blocks that a run covers only in part are
  *                  edges: they wait for their other part in the edge cache. Buffered: at most PLIM__IO_BUFFERED_PIECE bytes each
@@ -19,15 +20,16 @@
 /** A box on its way, without its buffer. */
 typedef struct plim__io_transfer {
     const plim__io_file *file;
-    bool write, span;
+    bool write, span, straight; /* as the layout says */
     plim__io_walk walk;   /* of the first row, where rows are picked */
+    uint64_t pitch[PLIM_MAX_RANK]; /* straight: of the buffer */
     uint64_t rows;        /* that are picked; else 0 */
     uint64_t total, step; /* bytes in all, and of one piece: of the span, or of the dense runs */
 } plim__io_transfer;
 
 /** `total` is 0 for an empty box. */
 void plim__io_transfer_of(plim__io_transfer *t, const plim__io_config *c, const plim__io_file *f, const plim__region *box, bool write);
-/** Where the piece that begins at byte `next` of the transfer ends. */
+/** Where the piece that begins at byte `next` of the transfer ends. Straight: at the end of a run, or of a block of the file inside a long one. */
 uint64_t plim__io_piece_end(const plim__io_transfer *t, uint64_t next);
 
 /** Runs that one read brings into the bounce buffer: file bytes [lo, hi). */

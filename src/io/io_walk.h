@@ -22,6 +22,19 @@ typedef struct plim__io_walk {
 
 /** `box` lies inside f->shape, whose bytes have been checked to fit 63 bits. */
 void plim__io_walk_of(const plim__io_file *f, const plim__region *box, plim__io_walk *out);
+/** Bytes from run to run in a buffer in which runs lie as they do in the file, modulo a block, and no block is touched by two of them: pitch[k] belongs to
+ *  w->stride[k]. @return bytes from the first to the last */
+uint64_t plim__io_pitch(const plim__io_walk *w, uint64_t pitch[PLIM_MAX_RANK]);
+/** Where run number `i` of the walk lies in such a buffer, behind its first run. */
+static inline uint64_t plim__io_run_place(const plim__io_walk *w, const uint64_t pitch[PLIM_MAX_RANK], uint64_t i)
+{
+    uint64_t at = 0;
+    for (uint32_t k = 0; k < w->rank; k++) {
+        at += i % w->count[k] * pitch[k];
+        i /= w->count[k];
+    }
+    return at;
+}
 
 /** The same for the box's part of row 0, where rows are picked. */
 void plim__io_walk_row(const plim__io_file *f, const plim__region *box, plim__io_walk *out);

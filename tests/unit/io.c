@@ -90,6 +90,20 @@ static void random_array(plim__io_file *f, uint64_t *rng, uint64_t elements)
     f->limit = f->offset + (uint64_t)stride * f->element;
 }
 
+/* Rows of 64 KiB and more, one after the other with room between them where a box leaves something out: what may lie straight. */
+static void long_array(plim__io_file *f, uint64_t *rng)
+{
+    *f = (plim__io_file){.fd = -1, .element = 1u << pick(rng, 4), .shape.rank = 3};
+    f->offset = pick(rng, 2) ? 4096 : pick(rng, 1000) * f->element;
+    f->shape.dim[0] = 1 + (int64_t)pick(rng, 3);
+    f->shape.dim[1] = 1 + (int64_t)pick(rng, 3);
+    f->shape.dim[2] = (int64_t)((PLIM__IO_LONG_RUN + pick(rng, 3 * PLIM__IO_LONG_RUN)) / f->element);
+    f->stride[2] = 1;
+    f->stride[1] = f->shape.dim[2];
+    f->stride[0] = f->stride[1] * f->shape.dim[1];
+    f->limit = f->offset + (uint64_t)(f->stride[0] * f->shape.dim[0]) * f->element;
+}
+
 static plim__region random_box(const plim__io_file *f, uint64_t *rng)
 {
     plim__region box = {.rank = f->shape.rank};
@@ -193,10 +207,12 @@ static void test_layout(void **state)
 {
     (void)state;
     uint64_t rng = 1;
+    int straight = 0;
     for (int round = 0; round < 300; round++) {
         plim__io_file f;
         plim__io_layout l, grown;
-        random_array(&f, &rng, 3000);
+        if (round % 5 == 0) long_array(&f, &rng);
+        else random_array(&f, &rng, 3000);
         const plim__region box = random_box(&f, &rng);
         plim__region more = box;
         for (uint32_t d = 0; d < more.rank; d++)
@@ -208,6 +224,8 @@ static void test_layout(void **state)
             assert_true(l.bytes <= 2 * dense + 8192);
             assert_true(grown.bytes >= l.bytes);
             if (l.span && dense) assert_int_equal(l.first % f.element, 0);
+            assert_false(l.span && l.straight);
+            straight += l.straight;
         }
         uint8_t *touched = calloc(f.limit + f.element + 1, 1);
         each_element(&f, &box, &l, count_runs, touched);
@@ -220,9 +238,10 @@ static void test_layout(void **state)
         assert_int_equal(plim__io_run_count(&f, &box), runs);
         free(touched);
     }
+    assert_true(straight >= 5);
 }
 
-/* The two ways by hand: a 4 x 8 array of f32 in a file at byte 4096. */
+/* The ways by hand: a 4 x 8 array of f32 in a file at byte 4096. */
 static void test_layout_small(void **state)
 {
     (void)state;
@@ -244,6 +263,16 @@ static void test_layout_small(void **state)
     assert_false(l.span);
     plim__io_layout_of(&f, &(plim__region){2, {{0, 4}, {3, 3}}}, true, &l);
     assert_int_equal(l.bytes, 0);
+    /* The first 100,000 of 200,000 bytes of each row begin at 4096 and 4096 + 200,000, that is 3392 into a block; the second lies at such a place in the buffer,
+     * so far behind the first that they share no block. */
+    const plim__io_file rows = {.offset = 4096, .element = 1, .shape = {2, {2, 200000}}, .stride = {200000, 1}};
+    for (int write = 0; write < 2; write++) {
+        plim__io_layout_of(&rows, &(plim__region){2, {{0, 2}, {0, 100000}}}, write, &l);
+        assert_true(l.straight);
+        assert_int_equal(l.first, 0);
+        assert_true(l.stride[0] >= 100000 + 2 * 4095 && l.stride[0] < 100000 + 3 * 4096);
+        assert_int_equal(l.stride[0] % 4096, 200000 % 4096);
+    }
 }
 
 /* -------------------------------------------------------------------------------------------------------- reading */
@@ -274,7 +303,8 @@ static void read_boxes(uint64_t seed, bool direct, uint64_t elements)
         os.error = 0;
         os.reads_left = 1 + (int64_t)pick(&rng, 6);
     }
-    random_array(&f, &rng, elements);
+    if (elements) random_array(&f, &rng, elements);
+    else long_array(&f, &rng);
     f.swap = pick(&rng, 4) == 0;
     f.path = files_path("in.bin");
     const uint64_t size = f.limit + (pick(&rng, 2) ? pick(&rng, 9000) : 0);
@@ -309,6 +339,7 @@ static void test_read(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 120; seed++) read_boxes(seed, seed % 2, seed % 10 == 0 ? 300000 : 20000);
+    for (uint64_t seed = 200; seed < 230; seed++) read_boxes(seed, seed % 2, 0);
 }
 
 /* -------------------------------------------------------------------------------------------------------- writing */
@@ -404,7 +435,8 @@ static void write_array(uint64_t seed, bool direct, uint64_t elements)
     plim__io_file f;
     plim__tempfile *t;
     faulty_init(&os);
-    random_array(&f, &rng, elements);
+    if (elements) random_array(&f, &rng, elements);
+    else long_array(&f, &rng);
     const uint64_t size = f.limit + (pick(&rng, 2) ? pick(&rng, 9000) : 0);
     uint8_t *model = random_bytes(size, seed);
     if (plim__tempfile_new(&t, &os.table, files_path("out.bin"), size, direct, &err) != PLIM_OK) fail_msg("%s", err.message);
@@ -444,6 +476,7 @@ static void test_write(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 120; seed++) write_array(seed, seed % 2, seed % 10 == 0 ? 200000 : 10000);
+    for (uint64_t seed = 200; seed < 230; seed++) write_array(seed, seed % 2, 0);
 }
 
 static void write_range(plim__io *io, const plim__io_file *f, const uint8_t *model, int64_t lo, int64_t hi)

@@ -68,6 +68,17 @@ static void random_array(plim__io_file *f, uint64_t *rng, uint64_t elements)
     f->limit = f->offset + (uint64_t)stride * f->element;
 }
 
+/* Rows of 64 KiB and more: what may lie straight. */
+static void long_array(plim__io_file *f, uint64_t *rng)
+{
+    *f = (plim__io_file){.fd = -1, .element = 1u << pick(rng, 4), .offset = pick(rng, 2) ? 128 : 4096, .shape.rank = 2};
+    f->shape.dim[0] = 1 + (int64_t)pick(rng, 4);
+    f->shape.dim[1] = (int64_t)((PLIM__IO_LONG_RUN + pick(rng, 3 * PLIM__IO_LONG_RUN)) / f->element);
+    f->stride[0] = f->shape.dim[1];
+    f->stride[1] = 1;
+    f->limit = f->offset + (uint64_t)(f->stride[0] * f->shape.dim[0]) * f->element;
+}
+
 static plim__region random_box(const plim__io_file *f, uint64_t *rng)
 {
     plim__region box = {.rank = f->shape.rank};
@@ -133,7 +144,8 @@ static void read_box(uint64_t seed, bool direct)
     plim__io_file f;
     expected e = {0};
     counting_init(&os);
-    random_array(&f, &rng, seed % 5 == 0 ? 800000 : 60000);
+    if (seed % 4 == 1) long_array(&f, &rng);
+    else random_array(&f, &rng, seed % 5 == 0 ? 800000 : 60000);
     void *zeros = calloc(f.limit, 1);
     files_write("in.bin", zeros, f.limit);
     free(zeros);
@@ -166,7 +178,8 @@ static void write_box(uint64_t seed, bool direct)
     plim__io_file f;
     plim__tempfile *t;
     counting_init(&os);
-    random_array(&f, &rng, seed % 5 == 0 ? 800000 : 60000);
+    if (seed % 4 == 1) long_array(&f, &rng);
+    else random_array(&f, &rng, seed % 5 == 0 ? 800000 : 60000);
     if (plim__tempfile_new(&t, &os.table, files_path("out.bin"), f.limit + 8192, direct, &err) != PLIM_OK) fail_msg("%s", err.message);
     plim__io_open_output(&f, t);
     const plim__io_config c = random_config(&rng);
