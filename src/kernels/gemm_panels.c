@@ -54,6 +54,7 @@ static int64_t share(int64_t n, int64_t parts, int64_t grain) { return plim__cei
 static char *at(const product *w, plim__matrix m, int64_t row, int64_t col) { return (char *)m.data + (row * m.row + col * m.col) * w->size; }
 
 typedef uint64_t dword __attribute__((may_alias)); /* the bits of a double */
+typedef uint32_t word __attribute__((may_alias));  /* the bits of a float */
 
 /* out[j][i] = in[i][j], i < rows, j < cols. */
 static void transpose(const product *w, void *out, int64_t out_row, const void *in, int64_t in_row, int64_t rows, int64_t cols)
@@ -66,6 +67,17 @@ static void transpose(const product *w, void *out, int64_t out_row, const void *
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < cols; j++) ((dword *)out)[j * out_row + i] = ((const dword *)in)[i * in_row + j];
 }
+
+/* Columns of a panel, element by element: a size that the compiler knows makes each copy a load and a store. */
+#define PACK_ASIDE(T)                                                                                                             \
+    static void pack_aside_##T(T *to, int64_t wide, const T *from, int64_t row, int64_t col, int64_t rows, int64_t cols)         \
+    {                                                                                                                             \
+        for (int64_t i = 0; i < rows; i++)                                                                                       \
+            for (int64_t q = 0; q < cols; q++) to[i * wide + q] = from[i * row + q * col];                                        \
+    }
+
+PACK_ASIDE(word)
+PACK_ASIDE(dword)
 
 /* One panel: columns [j, j + cols) of rows p of b. What is beyond them is 0. */
 static void pack(const product *w, char *to, plim__range p, int64_t j, int64_t cols)
@@ -81,8 +93,9 @@ static void pack(const product *w, char *to, plim__range p, int64_t j, int64_t c
         transpose(w, to, wide, at(w, b, p.lo, j), b.col, cols, n);
         return;
     }
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t q = 0; q < cols; q++) memcpy(to + i * row + q * w->size, at(w, b, p.lo + i, j + q), (size_t)w->size);
+    PLIM_ASSERT(w->size == 4 || w->size == 8);
+    if (w->size == 4) pack_aside_word((word *)to, wide, (const word *)at(w, b, p.lo, j), b.row, b.col, n, cols);
+    else pack_aside_dword((dword *)to, wide, (const dword *)at(w, b, p.lo, j), b.row, b.col, n, cols);
 }
 
 /* c (rows, cols) = or += sum, whose rows are `wide` apart. */
