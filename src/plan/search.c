@@ -8,7 +8,7 @@
 #include "plan/advance.h"
 #include "plan/cost.h"
 #include "plan/keep.h"
-#include "plan/pack.h"
+#include "pack/pack.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,6 +17,7 @@
 #define MAX_PASSES 4096
 #define BEAM 4 /* sets of loops that are tried with one loop more */
 #define RESIDENT_PART 8 /* of a limit: for files that are read once for all trips of the loops */
+#define RESIDENT_MOST 2 /* the same, tried as well where that makes a difference */
 #define MOST_ENDS 6 /* places where a pass may end although more could be done in it */
 #define LARGER_TILES 2 /* above the largest that fits: tried with recomputing and spilling */
 #define LITTLE 1e9 /* seconds that are added to what such a pass takes */
@@ -104,33 +105,58 @@ static void make_order(const plim__search *s, uint32_t cut, nesting how, uint8_t
         }
 }
 
-/* Does the pass, which is measured, do inside the limit when it recomputes and spills? @param c  what it is told to keep; set */
-static plim_status keep_inside(plim__search *s, const plim__pass *p, uint64_t carried, plim__candidate *c, uint64_t *peak, double *seconds)
+/* What a pass takes that recomputes and spills inside a limit. */
+typedef struct kept_pass {
+    bool fits;
+    double seconds;
+    uint64_t peak, resident;
+    uint64_t more; /* bytes of files that would have to be read once for another outcome; UINT64_MAX: all are */
+} kept_pass;
+
+/* One simulation of what is kept, with files of so many bytes that are read once for all trips. @param best  replaced where that is faster; its seconds are set */
+static plim_status keep_resident(plim__search *s, const plim__pass *p, uint64_t limit, uint64_t resident, kept_pass *best)
 {
     const plim__alloc *a = &s->plan->alloc;
     plim__tasks tasks;
     plim__schedule schedule;
     bool fits = false;
-    if (carried >= s->limit) return PLIM_OK;
-    c->limit = s->limit - carried;
-    c->resident = c->limit / RESIDENT_PART;
-    PLIM_TRY(plim__tasks_new(&tasks, s->plan, p, &s->m, c->resident, s->err));
+    PLIM_TRY(plim__tasks_new(&tasks, s->plan, p, &s->m, resident, s->err));
     uint32_t *order = plim__new(a, tasks.n, sizeof *order, s->err);
     plim_status status = order ? PLIM_OK : PLIM_E_NOMEM;
-    if (status == PLIM_OK && plim__tasks_largest(&tasks) <= c->limit) {
+    if (status == PLIM_OK && plim__tasks_largest(&tasks) <= limit) {
         plim__tasks_by_group(order, &tasks);
-        status = plim__keep(&schedule, &fits, s->plan, &tasks, order, c->limit, s->err);
+        status = plim__keep(&schedule, &fits, s->plan, &tasks, order, limit, s->err);
         s->measured += p->n_nodes;
     }
+    best->more = tasks.left_out;
     if (fits) {
-        c->kept = true;
-        *peak = carried + schedule.peak;
-        *seconds = schedule.seconds;
+        if (!best->fits || schedule.seconds < best->seconds) {
+            best->fits = true;
+            best->seconds = schedule.seconds;
+            best->peak = schedule.peak;
+            best->resident = resident;
+        }
         plim__schedule_free(&schedule, a);
     }
     plim__free(a, order);
     plim__tasks_free(&tasks, a);
     return status;
+}
+
+/* Does the pass, which is measured, do inside the limit when it recomputes and spills? @param c  what it is told to keep; set */
+static plim_status keep_inside(plim__search *s, const plim__pass *p, uint64_t carried, plim__candidate *c, uint64_t *peak, double *seconds)
+{
+    kept_pass best = {0};
+    if (carried >= s->limit) return PLIM_OK;
+    c->limit = s->limit - carried;
+    PLIM_TRY(keep_resident(s, p, c->limit, c->limit / RESIDENT_PART, &best));
+    if (best.more <= c->limit / RESIDENT_MOST) PLIM_TRY(keep_resident(s, p, c->limit, c->limit / RESIDENT_MOST, &best));
+    if (!best.fits) return PLIM_OK;
+    c->kept = true;
+    c->resident = best.resident;
+    *peak = carried + best.peak;
+    *seconds = best.seconds;
+    return PLIM_OK;
 }
 
 /* Seconds that the nodes of a pass take by themselves: no tile makes it faster. */

@@ -139,11 +139,14 @@ static plim_status choose_resident(maker *k, uint64_t resident)
     for (uint32_t v = 0; v < p->n_values; v++)
         if (p->value[v].role == PLIM__ROLE_READ && !k->u->is_carried[v] && is_shared(k, v)) file[n++] = (shared_file){v, slot_bytes(k, p->value[v].slot)};
     if (n > 1) qsort(file, n, sizeof *file, smaller_file);
-    for (uint32_t i = 0; i < n && file[i].bytes <= resident; i++) {
-        resident -= file[i].bytes;
+    uint64_t taken = 0;
+    uint32_t i = 0;
+    for (; i < n && file[i].bytes <= resident - taken; i++) {
+        taken += file[i].bytes;
         k->u->is_carried[file[i].value] = true;
         carry(k, file[i].bytes, entry_group(k, file[i].value), last_group(k->readers[file[i].value]));
     }
+    if (i < n) k->u->left_out = taken + file[i].bytes;
     plim__free(&k->plan->alloc, file);
     return PLIM_OK;
 }
@@ -407,7 +410,7 @@ static plim_status fill(maker *k, uint64_t resident)
 
 plim_status plim__tasks_new(plim__tasks *u, const plim_plan *plan, const plim__pass *p, const plim__measure *m, uint64_t resident, plim_error *err)
 {
-    *u = (plim__tasks){.pass = p, .n = p->n_stages, .n_groups = 2 * p->n_cut + 1};
+    *u = (plim__tasks){.pass = p, .n = p->n_stages, .n_groups = 2 * p->n_cut + 1, .left_out = UINT64_MAX};
     maker k = {.u = u, .plan = plan, .g = plan->graph, .p = p, .m = m, .err = err};
     const plim_status status = fill(&k, resident);
     void *tables[] = {k.seen, k.readers, k.wanted, k.node_seconds};

@@ -44,6 +44,7 @@ typedef struct plim__tasks {
     plim__task_transfer still[PLIM__MAX_GROUPS]; /* what else of what is carried is read or written there */
     uint64_t *bytes;    /* per value: in memory; 0 for constants, for what stays inside a task, is carried or held */
     uint32_t *maker;    /* per value: task, PLIM__NONE for what is read */
+    uint64_t left_out;  /* the least `resident` with which one more file would be read once for all trips; UINT64_MAX: all are */
     bool *stays;        /* per value: a result that remains in memory to the end; NULL: none does */
     bool *is_carried;   /* per value */
     uint32_t *first_of; /* per value of the graph: the first value of the pass that is one of its boxes, or PLIM__NONE */
