@@ -66,21 +66,43 @@ static uint32_t moves(const builder *b, uint32_t i, const plim__axes *axes, bool
     return set;
 }
 
-/* May node i put its outputs in the place of states now? Everybody else who reads them must have done so: in an earlier pass, or in this one before all loops
- * have ended.
- * @param after  it runs after all loops */
-static bool states_are_free(const builder *b, uint32_t i, bool after)
+/* Does node u read of its input k, in every trip of the loops `outside`, just the part of that array which node `by` has as its output j there? Nobody widens
+ * that part for u. */
+static bool same_part(const builder *b, uint32_t u, uint32_t k, uint32_t by, uint32_t j, uint32_t outside)
+{
+    const plim_shape *shape = &b->g->value[b->g->node[u].in[k]].shape;
+    const plim__axes *made = &b->labels->nest->axes[by], *axes = &b->labels->nest->axes[u];
+    const plim__index *index = plim__nest_reads(b->labels->nest, u, k);
+    for (uint32_t d = 0; d < shape->rank; d++) {
+        const int loop = made->out[j][d] < 0 ? -1 : loop_of_axis(b, by, (uint32_t)made->out[j][d]);
+        if (loop < 0 || !(outside & 1u << loop)) continue;
+        if (index[d].axis < 0 || loop_of_axis(b, u, (uint32_t)index[d].axis) != loop || axes->axis[index[d].axis].extent != shape->dim[d]) return false;
+        if (index[d].stride != 1 || index[d].offset != 0 || index[d].div != 1 || index[d].window != 1) return false;
+    }
+    return true;
+}
+
+/* May node i, which runs behind others inside the loops `outside`, put its output j in the place of a state that node u reads? In an earlier pass, or in this
+ * one: before all loops have ended, or in each trip just the part that is overwritten there. Only a node behind everything in the body is behind u. */
+static bool is_free_of(const builder *b, uint32_t i, uint32_t j, uint32_t u, uint32_t outside, bool behind)
+{
+    const uint32_t in = b->g->state[b->plan->replaces[b->g->node[i].out[j]]].in;
+    if (u == i || !b->f->active[u]) return true;
+    if (u > i || b->state[u] == STATE_OUT || !behind) return false;
+    for (uint32_t k = 0; k < b->g->node[u].n_in; k++)
+        if (b->g->node[u].in[k] == in && !same_part(b, u, k, i, j, outside)) return false;
+    return true;
+}
+
+/* May node i put its outputs in the place of states now? */
+static bool states_are_free(const builder *b, uint32_t i, uint32_t outside, bool behind)
 {
     const plim__node *n = &b->g->node[i];
     for (uint32_t j = 0; j < n->n_out; j++) {
-        const uint32_t replaced = b->plan->replaces[n->out[j]];
-        if (replaced == PLIM__NONE) continue;
-        const uint32_t in = b->g->state[replaced].in;
-        for (uint32_t k = b->plan->use0[in]; k < b->plan->use0[in + 1]; k++) {
-            const uint32_t u = b->plan->use[k];
-            if (u == i || !b->f->active[u]) continue;
-            if (u > i || b->state[u] == STATE_OUT || !after) return false;
-        }
+        if (b->plan->replaces[n->out[j]] == PLIM__NONE) continue;
+        const uint32_t in = b->g->state[b->plan->replaces[n->out[j]]].in;
+        for (uint32_t k = b->plan->use0[in]; k < b->plan->use0[in + 1]; k++)
+            if (!is_free_of(b, i, j, b->plan->use[k], outside, behind)) return false;
     }
     return true;
 }
@@ -99,22 +121,6 @@ static bool updates_again(const builder *b, uint32_t i, uint32_t around, uint32_
     return updates_state(b, i) && (around & ~moved);
 }
 
-/* Does node i, which runs inside the loops `outside`, read of its input k, complete only there, just the part that their trip has made? Nobody widens
- * that part for it. */
-static bool reads_its_part(const builder *b, uint32_t i, uint32_t k, uint32_t outside)
-{
-    const plim__value *v = &b->g->value[b->g->node[i].in[k]];
-    const plim__axes *made = &b->labels->nest->axes[v->node], *axes = &b->labels->nest->axes[i];
-    const plim__index *index = plim__nest_reads(b->labels->nest, i, k);
-    for (uint32_t d = 0; d < v->shape.rank; d++) {
-        const int loop = made->out[v->out][d] < 0 ? -1 : loop_of_axis(b, v->node, (uint32_t)made->out[v->out][d]);
-        if (loop < 0 || !(outside & 1u << loop)) continue;
-        if (index[d].axis < 0 || loop_of_axis(b, i, (uint32_t)index[d].axis) != loop || axes->axis[index[d].axis].extent != v->shape.dim[d]) return false;
-        if (index[d].stride != 1 || index[d].offset != 0 || index[d].div != 1 || index[d].window != 1) return false;
-    }
-    return true;
-}
-
 /* Do all inputs of a node that runs inside the loops `outside` only, after others, come in parts that fit it? */
 static bool parts_fit(const builder *b, uint32_t i, uint32_t outside)
 {
@@ -123,7 +129,7 @@ static bool parts_fit(const builder *b, uint32_t i, uint32_t outside)
         const uint32_t by = at_home(b, n->in[k]) ? PLIM__NONE : b->g->value[n->in[k]].node;
         if (by == PLIM__NONE || (b->state[by] != STATE_POST && !b->accumulates[by])) continue;
         if (b->within[by] & ((1u << b->depth[by]) - 1) & ~outside) return false; /* there in parts of loops that have ended */
-        if (!reads_its_part(b, i, k, outside)) return false;
+        if (!same_part(b, i, k, by, b->g->value[n->in[k]].out, outside)) return false;
     }
     return true;
 }
@@ -197,7 +203,7 @@ static void classify_node(builder *b, uint32_t i)
     }
     if (post != UINT32_MAX) {
         const uint32_t outside = (1u << post) - 1;
-        if ((moved & ~outside) || (deepest & ~outside) || reduced || !parts_fit(b, i, outside) || !states_are_free(b, i, post == 0) ||
+        if ((moved & ~outside) || (deepest & ~outside) || reduced || !parts_fit(b, i, outside) || !states_are_free(b, i, outside, true) ||
             updates_again(b, i, outside, moved))
             return;
         b->state[i] = STATE_POST;
@@ -205,7 +211,7 @@ static void classify_node(builder *b, uint32_t i)
         b->within[i] = (uint8_t)(moved | deepest);
         return;
     }
-    if (!states_are_free(b, i, b->n_cut == 0) || rounds_otherwise(b, i)) return;
+    if (!states_are_free(b, i, 0, b->n_cut == 0) || rounds_otherwise(b, i)) return;
     b->state[i] = STATE_IN;
     b->within[i] = (uint8_t)(moved | deepest);
     b->accumulates[i] = reduced != 0;

@@ -12,7 +12,7 @@
 #define KEPT_STEP 1.1892 /* between limits for what is kept: four to the octave */
 #define PASSES_STEP 1.1892 /* between arenas that are searched pass by pass: four to the octave, of which every other one */
 #define SLOW_PASSES 2.0    /* times the fastest: the others, too, where the plans that are known take longer */
-#define MANY_NODES 256   /* programs with more are not searched pass by pass for every arena */
+#define MANY_NODES 512   /* programs with more are not searched pass by pass for every arena */
 #define LEAST_MEASURED 32 /* times the nodes of the program: a search pass by pass that may measure less is not begun */
 #define MOST_MEASURED 3e6  /* nodes of candidates, of which a second has about a million, in all searches pass by pass for one plan */
 #define MEASURED_PER_SECOND 2e6 /* nodes for every second that the fastest plan that is known takes longer than the fastest: what ten runs have at stake */
@@ -24,6 +24,7 @@
 #define SLOWEST_SECONDS 1.0 /* unless it takes less than this */
 #define WORTH 1.1       /* times what the fastest takes in one pass: no search pass by pass where a known plan takes no more */
 #define HOPE 0.992        /* what a recipe takes may turn out to be that part of a guess: what is made again is guessed node by node, and runs in stages */
+#define DOUBTFUL 1.1 /* times what later passes would take at the least: they are searched for again where they take longer */
 #define PARTS 5 /* of what may be held: all but a half of it, but a quarter, and so on */
 #define SMALL_FILES (1u << 20) /* bytes of files that are cheaper to keep in memory than to read in every trip */
 #define CUT_IO 2 /* level of the engine's buffers for passes with loops that keep inside a limit */
@@ -54,6 +55,7 @@ typedef struct recipe {
     uint32_t level;  /* index of what is held */
     uint32_t choice0, n_choices; /* PASSES: in plim__portfolio.choice, the passes that were found */
     uint64_t slots;  /* PASSES: bytes of slots inside which they were */
+    bool hasty;      /* PASSES: something was looked for that fits, not the fastest */
     known known;
     uint64_t least;  /* bytes that it needs; UINT64_MAX: it cannot be made, or the verifier rejects it */
     double seconds;  /* that it takes */
@@ -91,6 +93,7 @@ struct plim__portfolio {
     double fastest;    /* seconds of the fastest recipe in one pass */
     double slowest;    /* seconds: what takes longer is no plan, however little it needs */
     double effort;     /* nodes that searches pass by pass may still measure for this plan */
+    bool hasty;        /* they end with the first plan that fits */
     uint32_t in_plan;  /* number of the recipe that the plan was made with last, not roughly; or PLIM__NONE */
     plim_error rejected; /* why the verifier rejected the first of the plans that it did */
     recipe *recipe; uint32_t n_recipes, cap_recipes;
@@ -466,28 +469,29 @@ static uint64_t whole_bytes(const plim_graph *g)
     return bytes < 1e18 ? (uint64_t)bytes : (uint64_t)1e18;
 }
 
-/* The search pass by pass at this level inside an arena, if there was one. */
+/* The search pass by pass at this level inside an arena, if there was one that is as good as one now. */
 static const recipe *was_searched(const plim__portfolio *f, uint64_t limit)
 {
     for (const recipe *r = f->recipe; r < f->recipe + f->n_recipes; r++)
-        if (r->kind == PASSES && r->limit == limit && r->level == level_number(f)) return r;
+        if (r->kind == PASSES && r->limit == limit && r->level == level_number(f) && (f->hasty || !r->hasty)) return r;
     return NULL;
 }
 
-/* Searches pass by pass inside r->limit, for something that takes less than `bound` seconds. Measures at most so many nodes. */
-static plim_status search_passes(plim__portfolio *f, recipe *r, double bound, uint64_t effort)
+/* Searches pass by pass inside r->limit with rings of a level, for something that takes less than `bound` seconds. What passes leave to later ones is charged
+ * with `doubt` times what it takes at the least. */
+static plim_status search_passes(plim__portfolio *f, recipe *r, int rings, double doubt, double bound)
 {
     bool fits;
     plim__search *s = &f->s;
     f->in_plan = PLIM__NONE;
     s->f.work = s->work;
-    s->most_measured = s->measured + effort;
     s->bound = bound;
+    s->doubt = doubt;
     s->rough = true;
-    const plim_status status = plim__search_passes(s, r->limit, &fits);
+    const plim_status status = plim__search_with_rings(s, rings, rings, r->limit, &fits);
     s->rough = false;
-    s->most_measured = UINT64_MAX;
     s->bound = INFINITY;
+    s->doubt = 1;
     s->f.work = NULL;
     PLIM_TRY(status);
     if (!fits) return PLIM_OK;
@@ -503,6 +507,26 @@ static plim_status search_passes(plim__portfolio *f, recipe *r, double bound, ui
     return PLIM_OK;
 }
 
+/* With rings of each level until something is found that is not slow; what is found, once more where its later passes have taken longer than the first had
+ * reckoned with. Each has to be faster than what was found before.
+ * @param r  the way to search; set to what was found last */
+static plim_status search_all_rings(plim__portfolio *f, recipe *r, double bound)
+{
+    for (int rings = 0; rings < PLIM__RING_LEVELS && (r->least == UINT64_MAX || (!f->hasty && bound > SLOW_PASSES * f->fastest)); rings++)
+        for (double doubt = 1; doubt > 0;) {
+            recipe now = *r;
+            now.least = UINT64_MAX;
+            PLIM_TRY(search_passes(f, &now, rings, doubt, bound));
+            if (now.least == UINT64_MAX) break;
+            PLIM_TRY(add_recipe(f, now));
+            const double seen = plim__search_doubt(&f->s);
+            r->least = now.least;
+            bound = fmin(bound, now.seconds);
+            doubt = !f->hasty && doubt == 1 && seen > DOUBTFUL ? seen : 0;
+        }
+    return PLIM_OK;
+}
+
 /* Pass by pass inside an arena of `limit` bytes, where what is known is slow. */
 static plim_status add_passes(plim__portfolio *f, uint64_t limit)
 {
@@ -512,13 +536,15 @@ static plim_status add_passes(plim__portfolio *f, uint64_t limit)
     PLIM_TRY(find_fastest(f, limit, ROUGH, &fastest));
     if (level_number(f) != at) go_to(f, at);
     if (fastest && fastest->seconds <= WORTH * f->fastest) return PLIM_OK;
-    recipe r = {.kind = PASSES, .limit = limit, .known = ROUGH, .level = at, .least = UINT64_MAX};
+    recipe r = {.kind = PASSES, .limit = limit, .known = ROUGH, .level = at, .hasty = f->hasty, .least = UINT64_MAX};
     const double bound = fastest ? fastest->seconds : f->slowest, effort = fmin((bound - f->fastest) * MEASURED_PER_SECOND, f->effort);
     if (fastest && effort < LEAST_MEASURED * f->plan->graph->n_nodes) return PLIM_OK; /* too little is at stake */
     const uint64_t before = f->s.measured;
-    PLIM_TRY(search_passes(f, &r, bound, (uint64_t)effort));
+    f->s.most_measured = before + (uint64_t)effort;
+    PLIM_TRY(search_all_rings(f, &r, bound));
+    f->s.most_measured = UINT64_MAX;
     f->effort -= (double)(f->s.measured - before);
-    return add_recipe(f, r);
+    return r.least == UINT64_MAX ? add_recipe(f, r) : PLIM_OK; /* it is known that there is none */
 }
 
 /* Arenas do not depend on the budget. The even ones are always searched. */
@@ -578,6 +604,7 @@ static plim_status find_least_arena(plim__portfolio *f)
     int no = arena_below(least) - 1, yes = enough;
     const double effort = f->effort;
     f->effort = fmin(effort, FLOOR_MEASURED);
+    f->hasty = true;
     while (no + 1 < yes) {
         const int k = no + (yes - no) / 2;
         bool found;
@@ -588,6 +615,7 @@ static plim_status find_least_arena(plim__portfolio *f)
     f->effort = effort;
     bool made = false;
     for (int k = yes; k < enough && !made; k++) PLIM_TRY(make_arena(f, k, &made));
+    f->hasty = false;
     return PLIM_OK;
 }
 

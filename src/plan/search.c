@@ -20,6 +20,7 @@
 #define RESIDENT_MOST 2 /* the same, tried as well where that makes a difference */
 #define MOST_ENDS 6 /* places where a pass may end although more could be done in it */
 #define LARGER_TILES 2 /* above the largest that fits: tried with recomputing and spilling */
+#define MOST_DOUBT 16.0
 #define LITTLE 1e9 /* seconds that are added to what such a pass takes */
 #define FEW 32 /* a pass that does less than this part of the work that is left is taken only where nothing else fits */
 #define SLOW 1.3 /* times what everything would take at the least: then such places are tried */
@@ -212,8 +213,9 @@ static plim_status try_tiles(plim__search *s, plim__pass *p, const plim__candida
     double took = s->m.seconds;
     if (peak > s->limit && s->keeps && !s->smallest) PLIM_TRY(keep_inside(s, p, carried, &now, &peak, &took));
     const plim__preference *prefer = s->plan->prefer;
-    const double seconds = took + later;
-    now.score = s->smallest ? (double)peak : prefer ? prefer->score(prefer->ctx, p, seconds) : seconds;
+    const double seconds = took + later; /* at the least */
+    now.later = later;
+    now.score = s->smallest ? (double)peak : prefer ? prefer->score(prefer->ctx, p, seconds) : took + s->doubt * later;
     if (!s->smallest && !prefer && s->keeps && does_little(s, p)) now.score += LITTLE;
     now.found = true;
     if (!s->smallest && !prefer && s->done + seconds >= s->bound) return PLIM_OK;
@@ -333,8 +335,9 @@ static plim_status try_nesting(plim__search *s, const plim__candidate *c, uint64
     if (status == PLIM_E_PLAN) return PLIM_OK; /* no progress with this cut */
     if (status != PLIM_OK) return status;
     const double later = later_seconds(s, &p);
-    const double most = fmin(best->found ? best->score : INFINITY, s->bound - s->done);
-    if (s->keeps && !s->note && !s->smallest && !s->plan->prefer && pass_work(s, &p) + later >= most) {
+    const double work = pass_work(s, &p);
+    const bool hopeless = work + later >= s->bound - s->done || (best->found && work + s->doubt * later >= best->score);
+    if (s->keeps && !s->note && !s->smallest && !s->plan->prefer && hopeless) {
         plim__pass_free(&s->plan->alloc, &p); /* it cannot be faster */
         return PLIM_OK;
     }
@@ -790,6 +793,7 @@ static plim_status find_rest(plim__search *s, bool *fits)
         PLIM_TRY(plim__grow(&plan->alloc, (void **)&s->chosen, &s->cap_chosen, s->n_chosen + 1, sizeof *s->chosen, s->err));
         s->chosen[s->n_chosen++] = best;
         PLIM_TRY(commit(s, &best));
+        if (plan->n_passes == 1) s->later = best.later;
         if (s->done >= s->bound) return PLIM_OK; /* what it was compared by was a lower bound */
     }
     *fits = true;
@@ -819,7 +823,7 @@ static plim_status new_tables(plim__search *s)
 
 plim_status plim__search_new(plim__search *s, plim_plan *plan, plim_error *err)
 {
-    *s = (plim__search){.plan = plan, .keeps = plan->thorough, .bound = INFINITY, .most_measured = UINT64_MAX, .f.end = UINT32_MAX, .err = err};
+    *s = (plim__search){.plan = plan, .keeps = plan->thorough, .bound = INFINITY, .doubt = 1, .most_measured = UINT64_MAX, .f.end = UINT32_MAX, .err = err};
     const plim_status status = new_tables(s);
     if (status != PLIM_OK) plim__search_free(s);
     return status;
@@ -874,6 +878,14 @@ static plim_status search_inside(plim__search *s, uint64_t arena_max, bool *fits
     return PLIM_OK;
 }
 
+double plim__search_doubt(const plim__search *s)
+{
+    const plim_plan *plan = s->plan;
+    PLIM_ASSERT(plan->n_passes > 0);
+    const double took = s->done - plan->pass[0].seconds;
+    return plan->n_passes > 1 && took > s->later ? took / fmax(s->later, took / MOST_DOUBT) : 1;
+}
+
 plim_status plim__search_small(plim__search *s, bool complete, bool *found)
 {
     plim_plan *plan = s->plan;
@@ -889,19 +901,23 @@ plim_status plim__search_small(plim__search *s, bool complete, bool *found)
     return status;
 }
 
+plim_status plim__search_with_rings(plim__search *s, int rings, int io, uint64_t arena_max, bool *fits)
+{
+    static const uint32_t copies[PLIM__RING_LEVELS] = {3, 2, 1};
+    plim_plan *plan = s->plan;
+    PLIM_ASSERT(rings >= 0 && rings < PLIM__RING_LEVELS && io >= 0 && io <= PLIM__IO_LEVEL_LEAST);
+    *fits = false;
+    plan->read_copies = plan->write_copies = copies[rings];
+    plim__plan_io(plan, s->io = io);
+    if (plan->io_bytes > arena_max / 3 && io < PLIM__IO_LEVEL_LEAST) return PLIM_OK; /* the engine's buffers must not crowd out the program */
+    return search_inside(s, arena_max, fits);
+}
+
 plim_status plim__search_passes(plim__search *s, uint64_t arena_max, bool *fits)
 {
-    static const uint32_t rings[] = {3, 2, 1};
-    plim_plan *plan = s->plan;
     *fits = false;
-    for (int ring = 0; ring < 3 && !*fits; ring++)
-        for (int io = 0; io < 3 && !*fits; io++) {
-            plan->read_copies = plan->write_copies = rings[ring];
-            plim__plan_io(plan, s->io = io);
-            if (plan->io_bytes > arena_max / 3 && io < 2) continue; /* the engine's buffers must not crowd out the program */
-            if (plan->thorough && io != ring) continue;              /* there are other recipes */
-            PLIM_TRY(search_inside(s, arena_max, fits));
-        }
+    for (int rings = 0; rings < PLIM__RING_LEVELS && !*fits; rings++)
+        for (int io = 0; io <= PLIM__IO_LEVEL_LEAST && !*fits; io++) PLIM_TRY(plim__search_with_rings(s, rings, io, arena_max, fits));
     return PLIM_OK;
 }
 

@@ -15,6 +15,7 @@ typedef struct plim__candidate {
     uint32_t end; /* so are nodes from here on; UINT32_MAX: none is */
     bool kept;    /* keeps, recomputes and spills inside a limit */
     uint64_t limit, resident; /* kept: bytes of what is free and carried in the pass; of files that are read once for all trips */
+    double later; /* seconds that what it leaves to later passes takes at the least */
     double score;
 } plim__candidate;
 
@@ -40,6 +41,8 @@ struct plim__search {
     bool rough;     /* what is appended is measured by two of its tiles, and not packed: such a plan can be compared, not run */
     double bound;   /* seconds: pass by pass, only plans that take less are looked for */
     double done;    /* seconds of the passes that were appended */
+    double doubt;   /* times the least that later passes take: what a pass is charged for them */
+    double later;   /* the least that passes behind the first would take, as the first was charged for it */
     uint64_t least; /* peak seen with the cut that is tried */
     plim__candidate *chosen; uint32_t n_chosen, cap_chosen; /* the passes that were appended since the last restart */
     uint64_t measured; /* nodes, in all candidates */
@@ -56,8 +59,16 @@ plim_status plim__search_restart(plim__search *s);
 /** Spreads the labels of the first pass, unless they are there. After plim__search_restart; what is searched for spreads them itself. */
 void plim__search_label(plim__search *s);
 
-/** Pass by pass, the fastest that fits an arena of at most `arena_max` bytes. `*fits` is false, and the plan empty or partial, where none was found. */
+#define PLIM__RING_LEVELS 3      /* 0: three copies of what is read and written, ... 2: one */
+#define PLIM__IO_LEVEL_LEAST 2   /* of the engine's configurations: plim__plan_io */
+
+/** Pass by pass, the fastest that fits an arena of at most `arena_max` bytes, with rings of that level. `*fits` is false, and the plan empty or partial, where
+ *  none was found. */
+plim_status plim__search_with_rings(plim__search *s, int rings, int io, uint64_t arena_max, bool *fits);
+/** The same with the largest rings that fit, and the most comfortable engine. */
 plim_status plim__search_passes(plim__search *s, uint64_t arena_max, bool *fits);
+/** What passes behind the first of the plan that was found last take, by what they would take at the least: for `doubt`. */
+double plim__search_doubt(const plim__search *s);
 /** The passes that an earlier search has chosen inside so many bytes of slots, with the same rings and engine, again. What they need is not compared with that. */
 plim_status plim__search_again(plim__search *s, const plim__candidate *c, uint32_t n, uint64_t limit);
 /** A plan with a small peak, however slow. @param complete  everything in one pass: keeps nothing between passes */
