@@ -14,6 +14,7 @@
 #include "core/size.h"
 #include "plan/cost.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef enum state { STATE_OUT, STATE_IN, STATE_POST } state;
@@ -32,6 +33,7 @@ typedef struct builder {
     bool *root, *keep;  /* [n_nodes] */
     bool *later;        /* [n_nodes] a node of a later pass reads it */
     bool *remade;       /* [n_nodes] a later pass makes it again */
+    bool *again;        /* [n_nodes] scratch */
     double *price;      /* [n_nodes] seconds to recompute it in a later pass */
     bool *refused;      /* [n_nodes] an update that these loops would do more than once: it is left to a later pass */
     bool *reads_old;    /* [n_nodes] making it again in a later pass would read a state that this one overwrites */
@@ -232,16 +234,34 @@ static double recompute_seconds(const builder *b, uint32_t i)
     return seconds;
 }
 
-/* Is node i worth keeping for later passes, or is it cheaper to recompute it? */
-static bool worth_keeping(const builder *b, uint32_t i)
+static uint64_t bytes_of(const builder *b, uint32_t i)
 {
     const plim__node *n = &b->g->node[i];
     uint64_t bytes = 0;
     for (uint32_t j = 0; j < n->n_out; j++) bytes += b->g->value[n->out[j]].bytes;
-    if (b->accumulates[i] || b->state[i] == STATE_POST || bytes <= b->f->small) return true;
-    if (b->f->work && bytes > b->f->spill_above)
-        return plim__file_seconds(b->plan, bytes, true) + plim__file_seconds(b->plan, bytes, false) < b->price[i];
-    return !(plim__op_row_of(n->op)->flags & PLIM__OP_CHEAP);
+    return bytes;
+}
+
+/* Seconds to write what node i makes, and to read it once. */
+static double store_seconds(const builder *b, uint32_t i)
+{
+    const uint64_t bytes = bytes_of(b, i);
+    return plim__file_seconds(b->plan, bytes, true) + plim__file_seconds(b->plan, bytes, false);
+}
+
+/* Do seconds decide whether node i is kept? */
+static bool goes_by_price(const builder *b, uint32_t i)
+{
+    const uint64_t bytes = bytes_of(b, i);
+    return b->f->work && !b->accumulates[i] && b->state[i] != STATE_POST && bytes > b->f->small && bytes > b->f->spill_above;
+}
+
+/* Is node i worth keeping for later passes, or is it cheaper to recompute it? */
+static bool worth_keeping(const builder *b, uint32_t i)
+{
+    if (goes_by_price(b, i)) return store_seconds(b, i) < b->price[i];
+    if (b->accumulates[i] || b->state[i] == STATE_POST || bytes_of(b, i) <= b->f->small) return true;
+    return !(plim__op_row_of(b->g->node[i].op)->flags & PLIM__OP_CHEAP);
 }
 
 /* Does this pass put something in the place of the input v? */
@@ -287,20 +307,66 @@ static void mark_remade(builder *b)
     }
 }
 
+static bool is_result(const builder *b, uint32_t i)
+{
+    for (uint32_t j = 0; j < b->g->node[i].n_out; j++)
+        if (b->plan->is_output[b->g->node[i].out[j]]) return true;
+    return false;
+}
+
+/* Do later passes read v from its file anyway? */
+static bool is_read_later(const builder *b, uint32_t v)
+{
+    for (uint32_t k = b->plan->use0[v]; k < b->plan->use0[v + 1]; k++) {
+        const uint32_t u = b->plan->use[k];
+        if (b->f->active[u] && (b->state[u] == STATE_OUT || b->remade[u])) return true;
+    }
+    return false;
+}
+
+/* Seconds by which later passes take longer if they make node i again, too, besides what they make again already. INFINITY: a state that this pass overwrites
+ * would be read. @param again  set for those that they would make for it */
+static double added_seconds(const builder *b, uint32_t i, bool *again)
+{
+    double seconds = 0;
+    memset(again, 0, (i + 1) * sizeof *again);
+    again[i] = true;
+    for (uint32_t u = i + 1; u-- > 0;) {
+        if (!again[u]) continue;
+        seconds += b->f->work[u];
+        for (uint32_t k = 0; k < b->g->node[u].n_in; k++) {
+            const uint32_t v = b->g->node[u].in[k], by = b->g->value[v].node;
+            if (!at_home(b, v)) again[by] |= !b->root[by] && !b->remade[by];
+            else if (is_overwritten(b, v)) return INFINITY;
+            else if (b->plan->home[v].kind == PLIM__HOME_FILE && !is_read_later(b, v)) seconds += plim__file_seconds(b->plan, b->g->value[v].bytes, false);
+        }
+    }
+    return seconds;
+}
+
+/* The price of a node is what it takes alone. What later passes make again anyway costs those that are made from it nothing: they need not be kept, either. */
+static void share_remade(builder *b)
+{
+    for (uint32_t i = 0; i < b->g->n_nodes; i++) {
+        if (!b->root[i] || !b->later[i] || is_result(b, i) || !goes_by_price(b, i) || added_seconds(b, i, b->again) >= store_seconds(b, i)) continue;
+        b->root[i] = false;
+        for (uint32_t u = 0; u <= i; u++) b->remade[u] |= b->again[u];
+    }
+}
+
 static void choose_roots(builder *b)
 {
     const plim_graph *g = b->g;
     mark_later(b);
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         if (!b->f->active[i] || b->state[i] == STATE_OUT) continue;
-        for (uint32_t j = 0; j < g->node[i].n_out; j++)
-            if (b->plan->is_output[g->node[i].out[j]]) b->root[i] = true;
-        if (b->accumulates[i]) b->root[i] = true;
+        b->root[i] = is_result(b, i) || b->accumulates[i];
         b->reads_old[i] = reads_old_state(b, i);
         if (b->f->work) b->price[i] = recompute_seconds(b, i);
         if (b->later[i] && (worth_keeping(b, i) || b->reads_old[i])) b->root[i] = true;
     }
     mark_remade(b);
+    if (b->f->work) share_remade(b);
     for (uint32_t i = g->n_nodes; i-- > 0;) {
         if (b->root[i]) b->keep[i] = true;
         if (!b->keep[i]) continue;
@@ -522,12 +588,13 @@ static plim_status new_builder(builder *b)
     b->keep = plim__new(a, n, sizeof *b->keep, b->err);
     b->later = plim__new(a, n, sizeof *b->later, b->err);
     b->remade = plim__new(a, n, sizeof *b->remade, b->err);
+    b->again = plim__new(a, n, sizeof *b->again, b->err);
     b->reads_old = plim__new(a, n, sizeof *b->reads_old, b->err);
     b->refused = plim__new(a, n, sizeof *b->refused, b->err);
     b->price = plim__new(a, n, sizeof *b->price, b->err);
     b->pnode = plim__new(a, n, sizeof *b->pnode, b->err);
     b->pvalue = plim__new(a, b->g->n_values, sizeof *b->pvalue, b->err);
-    if (!b->state || !b->depth || !b->accumulates || !b->within || !b->root || !b->keep || !b->later || !b->remade || !b->reads_old || !b->refused || !b->price ||
+    if (!b->state || !b->depth || !b->accumulates || !b->within || !b->root || !b->keep || !b->later || !b->remade || !b->again || !b->reads_old || !b->refused || !b->price ||
         !b->pnode || !b->pvalue)
         return PLIM_E_NOMEM;
     memset(b->pnode, 0xff, n * sizeof *b->pnode);
@@ -566,6 +633,7 @@ static void free_builder(builder *b)
     plim__free(a, b->keep);
     plim__free(a, b->later);
     plim__free(a, b->remade);
+    plim__free(a, b->again);
     plim__free(a, b->reads_old);
     plim__free(a, b->refused);
     plim__free(a, b->price);

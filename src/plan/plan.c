@@ -14,8 +14,10 @@ void plim__plan_io(plim_plan *plan, int level)
     static const plim__io_config config[] = {
         {.threads = 4, .bounce_bytes = 1u << 20, .edge_blocks = 1024, .piece_bytes = 2u << 20},
         {.threads = 4, .bounce_bytes = 128u << 10, .edge_blocks = 256, .piece_bytes = 1u << 20},
+        {.threads = 2, .bounce_bytes = 64u << 10, .edge_blocks = 64, .piece_bytes = 256u << 10},
         {.threads = 2, .bounce_bytes = 16u << 10, .edge_blocks = 16, .piece_bytes = 256u << 10},
     };
+    PLIM_ASSERT(level >= 0 && level <= PLIM__IO_LEVEL_LEAST);
     plan->io = config[level];
     plan->io_bytes = plan->n_files ? plim__round_up(plim__io_bytes(&plan->io), PLIM__IO_ALIGN) : 0;
 }

@@ -24,6 +24,8 @@
 #define SLOWEST_SECONDS 1.0 /* unless it takes less than this */
 #define WORTH 1.1       /* times what the fastest takes in one pass: no search pass by pass where a known plan takes no more */
 #define HOPE 0.992        /* what a recipe takes may turn out to be that part of a guess: what is made again is guessed node by node, and runs in stages */
+#define AGAIN 8 /* times what a search pass by pass has measured may be measured for others: then it is done again in other ways */
+#define NEARLY 16 /* one part in so many more than an arena: what needs no more than that is compared with what is searched for inside it */
 #define DOUBTFUL 1.1 /* times what later passes would take at the least: they are searched for again where they take longer */
 #define PARTS 5 /* of what may be held: all but a half of it, but a quarter, and so on */
 #define SMALL_FILES (1u << 20) /* bytes of files that are cheaper to keep in memory than to read in every trip */
@@ -56,6 +58,7 @@ typedef struct recipe {
     uint32_t choice0, n_choices; /* PASSES: in plim__portfolio.choice, the passes that were found */
     uint64_t slots;  /* PASSES: bytes of slots inside which they were */
     bool hasty;      /* PASSES: something was looked for that fits, not the fastest */
+    double effort;   /* PASSES: nodes that were measured for it */
     known known;
     uint64_t least;  /* bytes that it needs; UINT64_MAX: it cannot be made, or the verifier rejects it */
     double seconds;  /* that it takes */
@@ -361,7 +364,7 @@ static plim_status add_one_pass(plim__portfolio *f)
     plim_status status = PLIM_OK;
     for (int variant = 0; variant < 2 && status == PLIM_OK; variant++) {
         f->rings = variant == 0 ? 3 : 1;
-        f->io = variant == 0 ? 0 : 2;
+        f->io = variant == 0 ? 0 : PLIM__IO_LEVEL_LEAST;
         f->plan->read_copies = f->plan->write_copies = f->rings;
         plim__plan_io(f->plan, f->io);
         status = plim__search_restart(&f->s);
@@ -469,17 +472,20 @@ static uint64_t whole_bytes(const plim_graph *g)
     return bytes < 1e18 ? (uint64_t)bytes : (uint64_t)1e18;
 }
 
-/* The search pass by pass at this level inside an arena, if there was one that is as good as one now. */
+/* May something be searched for again that has taken so much, to find something better? */
+static bool is_worth_again(const plim__portfolio *f, const recipe *r) { return !f->hasty && r->effort * AGAIN <= f->effort; }
+
+/* The search pass by pass at this level inside an arena, if there was one that is as good as one now, or that took too much of what may be measured. */
 static const recipe *was_searched(const plim__portfolio *f, uint64_t limit)
 {
     for (const recipe *r = f->recipe; r < f->recipe + f->n_recipes; r++)
-        if (r->kind == PASSES && r->limit == limit && r->level == level_number(f) && (f->hasty || !r->hasty)) return r;
+        if (r->kind == PASSES && r->limit == limit && r->level == level_number(f) && (f->hasty || !r->hasty || !is_worth_again(f, r))) return r;
     return NULL;
 }
 
-/* Searches pass by pass inside r->limit with rings of a level, for something that takes less than `bound` seconds. What passes leave to later ones is charged
+/* Searches pass by pass inside r->limit with that level of the engine's buffers and of rings, for something that takes less than `bound` seconds. What passes leave to later ones is charged
  * with `doubt` times what it takes at the least. */
-static plim_status search_passes(plim__portfolio *f, recipe *r, int rings, double doubt, double bound)
+static plim_status search_passes(plim__portfolio *f, recipe *r, int io, double doubt, double bound)
 {
     bool fits;
     plim__search *s = &f->s;
@@ -488,7 +494,7 @@ static plim_status search_passes(plim__portfolio *f, recipe *r, int rings, doubl
     s->bound = bound;
     s->doubt = doubt;
     s->rough = true;
-    const plim_status status = plim__search_with_rings(s, rings, rings, r->limit, &fits);
+    const plim_status status = plim__search_with_rings(s, io < PLIM__RING_LEVELS ? io : PLIM__RING_LEVELS - 1, io, r->limit, &fits);
     s->rough = false;
     s->bound = INFINITY;
     s->doubt = 1;
@@ -507,24 +513,40 @@ static plim_status search_passes(plim__portfolio *f, recipe *r, int rings, doubl
     return PLIM_OK;
 }
 
-/* With rings of each level until something is found that is not slow; what is found, once more where its later passes have taken longer than the first had
- * reckoned with. Each has to be faster than what was found before.
+/* One search. @param r  the way to search; set to what was found, if that was something. @param doubt  then set to what later passes take by the least that they
+ * would take */
+static plim_status search_once(plim__portfolio *f, recipe *r, int io, double *doubt, double *bound)
+{
+    recipe now = *r;
+    now.least = UINT64_MAX;
+    const uint64_t before = f->s.measured;
+    PLIM_TRY(search_passes(f, &now, io, *doubt, *bound));
+    now.effort = fmax(r->effort, (double)(f->s.measured - before));
+    f->effort -= (double)(f->s.measured - before);
+    r->effort = now.effort;
+    if (now.least == UINT64_MAX) return PLIM_OK;
+    *doubt = plim__search_doubt(&f->s);
+    *bound = fmin(*bound, now.seconds);
+    *r = now;
+    return add_recipe(f, now);
+}
+
+/* With smaller and smaller buffers until something is found that is not slow; what is found last, once more where its later passes have taken longer than the
+ * first had reckoned with. Each has to be faster than what was found before.
  * @param r  the way to search; set to what was found last */
 static plim_status search_all_rings(plim__portfolio *f, recipe *r, double bound)
 {
-    for (int rings = 0; rings < PLIM__RING_LEVELS && (r->least == UINT64_MAX || (!f->hasty && bound > SLOW_PASSES * f->fastest)); rings++)
-        for (double doubt = 1; doubt > 0;) {
-            recipe now = *r;
-            now.least = UINT64_MAX;
-            PLIM_TRY(search_passes(f, &now, rings, doubt, bound));
-            if (now.least == UINT64_MAX) break;
-            PLIM_TRY(add_recipe(f, now));
-            const double seen = plim__search_doubt(&f->s);
-            r->least = now.least;
-            bound = fmin(bound, now.seconds);
-            doubt = !f->hasty && doubt == 1 && seen > DOUBTFUL ? seen : 0;
-        }
-    return PLIM_OK;
+    double doubt = 1;
+    int last = 0;
+    for (int io = 0; io <= PLIM__IO_LEVEL_LEAST && (r->least == UINT64_MAX || (is_worth_again(f, r) && bound > SLOW_PASSES * f->fastest)); io++) {
+        const double before = bound;
+        double seen = 1;
+        PLIM_TRY(search_once(f, r, io, &seen, &bound));
+        if (bound == before) continue;
+        doubt = seen;
+        last = io;
+    }
+    return doubt < DOUBTFUL || !is_worth_again(f, r) ? PLIM_OK : search_once(f, r, last, &doubt, &bound);
 }
 
 /* Pass by pass inside an arena of `limit` bytes, where what is known is slow. */
@@ -533,7 +555,7 @@ static plim_status add_passes(plim__portfolio *f, uint64_t limit)
     recipe *fastest;
     const uint32_t at = level_number(f);
     if (was_searched(f, limit) || f->effort <= 0) return PLIM_OK;
-    PLIM_TRY(find_fastest(f, limit, ROUGH, &fastest));
+    PLIM_TRY(find_fastest(f, limit + limit / NEARLY, ROUGH, &fastest));
     if (level_number(f) != at) go_to(f, at);
     if (fastest && fastest->seconds <= WORTH * f->fastest) return PLIM_OK;
     recipe r = {.kind = PASSES, .limit = limit, .known = ROUGH, .level = at, .hasty = f->hasty, .least = UINT64_MAX};
@@ -543,7 +565,6 @@ static plim_status add_passes(plim__portfolio *f, uint64_t limit)
     f->s.most_measured = before + (uint64_t)effort;
     PLIM_TRY(search_all_rings(f, &r, bound));
     f->s.most_measured = UINT64_MAX;
-    f->effort -= (double)(f->s.measured - before);
     return r.least == UINT64_MAX ? add_recipe(f, r) : PLIM_OK; /* it is known that there is none */
 }
 
@@ -571,6 +592,7 @@ static plim_status search_arena(plim__portfolio *f, int k, bool *found)
         PLIM_TRY(add_passes(f, arena_of(k)));
         const recipe *r = was_searched(f, arena_of(k));
         *found |= r && r->least <= arena_of(k);
+        if (r && r->least <= arena_of(k) && !f->hasty && !is_worth_again(f, r)) break;
     }
     return PLIM_OK;
 }
@@ -622,8 +644,12 @@ static plim_status find_least_arena(plim__portfolio *f)
 /* All arenas from the smallest on that fit: so what is found in one budget is found in every larger one. */
 static plim_status add_passes_inside(plim__portfolio *f, uint64_t most)
 {
-    if (!searched_by_pass(f)) return PLIM_OK;
+    recipe *fastest, *inside;
     bool found;
+    if (!searched_by_pass(f)) return PLIM_OK;
+    PLIM_TRY(find_fastest(f, UINT64_MAX - 1, ROUGH, &fastest)); /* what cannot be made needs UINT64_MAX */
+    PLIM_TRY(find_fastest(f, most, ROUGH, &inside));
+    if (inside && inside->seconds <= fastest->seconds) return PLIM_OK; /* no need of passes */
     for (int k = arena_below(f->floor); arena_of(k) <= most && arena_of(k) < whole_bytes(f->plan->graph); k++) PLIM_TRY(search_arena(f, k, &found));
     return PLIM_OK;
 }
@@ -729,7 +755,7 @@ static plim_status open_uncut(plim__portfolio *f)
 {
     template *t = &f->at->uncut;
     f->plan->read_copies = f->plan->write_copies = 1;
-    plim__plan_io(f->plan, 2);
+    plim__plan_io(f->plan, PLIM__IO_LEVEL_LEAST);
     PLIM_TRY(plim__search_restart(&f->s));
     const plim_status status = plim__search_uncut(&f->s, &t->pass);
     if (status == PLIM_E_PLAN) return PLIM_OK;

@@ -21,6 +21,7 @@
 #define MOST_ENDS 6 /* places where a pass may end although more could be done in it */
 #define LARGER_TILES 2 /* above the largest that fits: tried with recomputing and spilling */
 #define MOST_DOUBT 16.0
+#define REFINEMENTS 4 /* steps from the best tiles to better ones beside them */
 #define LITTLE 1e9 /* seconds that are added to what such a pass takes */
 #define FEW 32 /* a pass that does less than this part of the work that is left is taken only where nothing else fits */
 #define SLOW 1.3 /* times what everything would take at the least: then such places are tried */
@@ -523,6 +524,55 @@ static double loss_of(const plim__search *s, const plim__candidate *c, double al
     return !c->found ? INFINITY : (c->score - all) / (work > 0 ? work : 1e-9);
 }
 
+/* Sizes of tile, `by[l]` steps of a factor of two from those of the candidate, where there are such. */
+static bool set_tiles_beside(plim__pass *p, const plim__candidate *c, const int by[PLIM__MAX_LOOPS])
+{
+    for (uint32_t l = 0; l < p->n_cut; l++) {
+        const int n = tile_sizes(&p->loop[l], 1);
+        int k = 0;
+        while (k + 1 < n && tile_size(&p->loop[l], k, 1) < c->tile[l]) k++;
+        k += by[l];
+        if (k < 0 || k >= n) return false;
+        p->loop[l].tile = by[l] ? tile_size(&p->loop[l], k, 1) : c->tile[l];
+    }
+    return true;
+}
+
+/* Tries the sizes beside those of the best: each loop's twice as large or half as large, and what one gives to another. */
+static plim_status try_tiles_beside(plim__search *s, plim__pass *p, uint64_t carried, plim__candidate *best)
+{
+    const plim__candidate from = *best;
+    plim__candidate c = from;
+    c.found = c.kept = false;
+    for (uint32_t a = 0; a < p->n_cut; a++)
+        for (uint32_t b = 0; b < p->n_cut; b++)
+            for (int up = 0; up < 2; up++) {
+                int by[PLIM__MAX_LOOPS] = {0};
+                if (a == b) by[a] = up ? 1 : -1;
+                else if (up) by[a] = 1, by[b] = -1;
+                if ((a != b && !up) || !set_tiles_beside(p, &from, by)) continue;
+                PLIM_TRY(try_tiles(s, p, &c, carried, from.later, best));
+            }
+    return PLIM_OK;
+}
+
+/* The sizes that are tried for several loops are far apart: goes on from the best to its neighbours while they are better. */
+static plim_status refine_tiles(plim__search *s, plim__candidate *best)
+{
+    plim__pass p;
+    if (!best->found || !best->cut || !s->keeps || s->smallest || s->note || s->plan->prefer) return PLIM_OK;
+    const uint64_t carried = carried_bytes(s);
+    PLIM_TRY(build_candidate(s, best, s->complete, &p));
+    plim_status status = PLIM_OK;
+    double before = INFINITY;
+    for (int round = 0; round < REFINEMENTS && status == PLIM_OK && best->score < before && tile_shift(&p) > 1; round++) {
+        before = best->score;
+        status = try_tiles_beside(s, &p, carried, best);
+    }
+    plim__pass_free(&s->plan->alloc, &p);
+    return status;
+}
+
 /* A pass that does everything that it can; where that takes long, or does not fit, perhaps one that ends earlier: groups of layers, with what crosses
  * them on file. */
 static plim_status choose_pass(plim__search *s, plim__candidate *best)
@@ -530,6 +580,7 @@ static plim_status choose_pass(plim__search *s, plim__candidate *best)
     uint32_t end[MOST_ENDS], n = 0;
     if (carried_bytes(s) >= s->limit || s->measured > s->most_measured) return PLIM_OK;
     PLIM_TRY(choose_cut(s, UINT32_MAX, best));
+    PLIM_TRY(refine_tiles(s, best));
     const double all = work_before(s, UINT32_MAX);
     if (!s->keeps || s->complete || (best->found && (s->simple || best->score <= SLOW * least_seconds(s)))) return PLIM_OK;
     PLIM_TRY(find_ends(s, end, &n));
@@ -538,6 +589,7 @@ static plim_status choose_pass(plim__search *s, plim__candidate *best)
         label_before(s, end[i]);
         PLIM_TRY(choose_cut(s, end[i], &c));
         c.end = end[i];
+        PLIM_TRY(refine_tiles(s, &c));
         if (loss_of(s, &c, all) < loss_of(s, best, all)) *best = c;
     }
     if (n > 0) label_before(s, best->found ? best->end : UINT32_MAX);
@@ -890,7 +942,7 @@ plim_status plim__search_small(plim__search *s, bool complete, bool *found)
 {
     plim_plan *plan = s->plan;
     plan->read_copies = plan->write_copies = 1;
-    plim__plan_io(plan, 2);
+    plim__plan_io(plan, PLIM__IO_LEVEL_LEAST);
     s->smallest = true;
     s->complete = complete;
     s->limit = UINT64_MAX;

@@ -60,7 +60,7 @@ plim_status plim__search_restart(plim__search *s);
 void plim__search_label(plim__search *s);
 
 #define PLIM__RING_LEVELS 3      /* 0: three copies of what is read and written, ... 2: one */
-#define PLIM__IO_LEVEL_LEAST 2   /* of the engine's configurations: plim__plan_io */
+#define PLIM__IO_LEVEL_LEAST 3   /* of the engine's configurations: plim__plan_io */
 
 /** Pass by pass, the fastest that fits an arena of at most `arena_max` bytes, with rings of that level. `*fits` is false, and the plan empty or partial, where
  *  none was found. */
