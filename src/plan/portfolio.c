@@ -483,9 +483,13 @@ static const recipe *was_searched(const plim__portfolio *f, uint64_t limit)
     return NULL;
 }
 
-/* Searches pass by pass inside r->limit with that level of the engine's buffers and of rings, for something that takes less than `bound` seconds. What passes leave to later ones is charged
+/* Levels of rings and of the engine's buffers, from what is fastest to what needs least: two copies of what is read and written hide more than large buffers do. */
+static const struct { int rings, io; } way[] = {{0, 0}, {1, 1}, {1, 2}, {1, PLIM__IO_LEVEL_LEAST}, {PLIM__RING_LEVELS - 1, PLIM__IO_LEVEL_LEAST}};
+#define WAYS ((int)(sizeof way / sizeof *way))
+
+/* Searches pass by pass inside r->limit in one of these ways, for something that takes less than `bound` seconds. What passes leave to later ones is charged
  * with `doubt` times what it takes at the least. */
-static plim_status search_passes(plim__portfolio *f, recipe *r, int io, double doubt, double bound)
+static plim_status search_passes(plim__portfolio *f, recipe *r, int k, double doubt, double bound)
 {
     bool fits;
     plim__search *s = &f->s;
@@ -494,7 +498,7 @@ static plim_status search_passes(plim__portfolio *f, recipe *r, int io, double d
     s->bound = bound;
     s->doubt = doubt;
     s->rough = true;
-    const plim_status status = plim__search_with_rings(s, io < PLIM__RING_LEVELS ? io : PLIM__RING_LEVELS - 1, io, r->limit, &fits);
+    const plim_status status = plim__search_with_rings(s, way[k].rings, way[k].io, r->limit, &fits);
     s->rough = false;
     s->bound = INFINITY;
     s->doubt = 1;
@@ -515,12 +519,12 @@ static plim_status search_passes(plim__portfolio *f, recipe *r, int io, double d
 
 /* One search. @param r  the way to search; set to what was found, if that was something. @param doubt  then set to what later passes take by the least that they
  * would take */
-static plim_status search_once(plim__portfolio *f, recipe *r, int io, double *doubt, double *bound)
+static plim_status search_once(plim__portfolio *f, recipe *r, int k, double *doubt, double *bound)
 {
     recipe now = *r;
     now.least = UINT64_MAX;
     const uint64_t before = f->s.measured;
-    PLIM_TRY(search_passes(f, &now, io, *doubt, *bound));
+    PLIM_TRY(search_passes(f, &now, k, *doubt, *bound));
     now.effort = fmax(r->effort, (double)(f->s.measured - before));
     f->effort -= (double)(f->s.measured - before);
     r->effort = now.effort;
@@ -531,20 +535,20 @@ static plim_status search_once(plim__portfolio *f, recipe *r, int io, double *do
     return add_recipe(f, now);
 }
 
-/* With smaller and smaller buffers until something is found that is not slow; what is found last, once more where its later passes have taken longer than the
+/* In every way until something is found that is not slow; what is found last, once more where its later passes have taken longer than the
  * first had reckoned with. Each has to be faster than what was found before.
  * @param r  the way to search; set to what was found last */
 static plim_status search_all_rings(plim__portfolio *f, recipe *r, double bound)
 {
     double doubt = 1;
     int last = 0;
-    for (int io = 0; io <= PLIM__IO_LEVEL_LEAST && (r->least == UINT64_MAX || (is_worth_again(f, r) && bound > SLOW_PASSES * f->fastest)); io++) {
+    for (int k = 0; k < WAYS && (r->least == UINT64_MAX || (is_worth_again(f, r) && bound > SLOW_PASSES * f->fastest)); k++) {
         const double before = bound;
         double seen = 1;
-        PLIM_TRY(search_once(f, r, io, &seen, &bound));
+        PLIM_TRY(search_once(f, r, k, &seen, &bound));
         if (bound == before) continue;
         doubt = seen;
-        last = io;
+        last = k;
     }
     return doubt < DOUBTFUL || !is_worth_again(f, r) ? PLIM_OK : search_once(f, r, last, &doubt, &bound);
 }
