@@ -122,7 +122,9 @@ FACTS
 else
     skip 'another user: it is said, and why' 'needs root and setpriv'
 fi
-watched --memory 300M -- sh -c "setsid '$PYTHON' -c 'x = bytearray(b\"1\") * (100 << 20); import time; time.sleep(3)' >/dev/null 2>&1 & sleep 1.5"
+rm -f ready
+watched --memory 300M -- sh -c "setsid '$PYTHON' -c 'x = bytearray(b\"1\") * (100 << 20); open(\"ready\", \"w\"); import time; time.sleep(5)' >/dev/null 2>&1 &
+    n=0; while [ ! -e ready ] && [ \$n -lt 300 ]; do n=\$((n + 1)); sleep 0.1; done; sleep 1"
 facts <<'FACTS'
 a daemon: it is said that it goes on without a budget | status == 0 and re.search(r"1 process outlives it, without a budget from now on: \d+ \(python3, 1\d\d MiB\)", said)
 FACTS
