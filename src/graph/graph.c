@@ -40,6 +40,8 @@ void plim__graph_free(plim_graph **gp)
 static plim_status add_value(plim_graph *g, const plim__value *proto, uint32_t *out, plim_error *err)
 {
     plim__value v = *proto;
+    PLIM_ASSERT((v.kind == PLIM__VALUE_NODE) == (v.node != PLIM__NONE) && (v.kind == PLIM__VALUE_FILE) == (v.source != PLIM__NONE));
+    PLIM_ASSERT((v.kind == PLIM__VALUE_CONST) == (v.data != NULL)); /* a constant without elements has memory, too */
     PLIM_TRY(plim_shape_bytes(&v.bytes, &v.shape, v.dtype, err));
     PLIM_TRY(plim__grow(&g->alloc, (void **)&g->value, &g->cap_values, g->n_values + 1, sizeof *g->value, err));
     *out = g->n_values;
@@ -116,6 +118,7 @@ static bool same_node(const plim__node *a, const plim__node *b)
 /* Where the node is in the table, or where it would go. */
 static uint32_t *place_of(const plim_graph *g, const plim__node *n)
 {
+    PLIM_ASSERT((g->cap_seen & (g->cap_seen - 1)) == 0 && 2 * (uint64_t)g->n_nodes <= g->cap_seen); /* so there is a free place, and the search ends */
     uint32_t i = (uint32_t)hash_node(n) & (g->cap_seen - 1);
     while (g->seen[i] != PLIM__NONE && !same_node(&g->node[g->seen[i]], n)) i = (i + 1) & (g->cap_seen - 1);
     return &g->seen[i];
@@ -186,7 +189,9 @@ plim_status plim__graph_apply(plim_graph *g, uint32_t op, const uint32_t *in, ui
     plim_status status = row->infer(g, &n, type, err);
     uint32_t id = PLIM__NONE;
     if (status == PLIM_OK) {
+        PLIM_ASSERT(n.n_out >= 1 && n.n_out <= PLIM__MAX_OUT);
         id = find_node(g, &n);
+        PLIM_ASSERT(id == PLIM__NONE || g->node[id].n_out == n.n_out); /* equal applications infer the same */
         if (id == PLIM__NONE) {
             status = append_node(g, &n, type, err);
             if (status == PLIM_OK) id = g->n_nodes - 1;
@@ -218,6 +223,7 @@ plim_status plim__graph_output_counted(plim_graph *g, uint32_t value, uint32_t c
     PLIM_TRY(plim__graph_output(g, count, name, NULL, err));
     g->output[g->n_outputs - 1].hidden = true;
     PLIM_TRY(plim__graph_output(g, value, name, path, err));
+    PLIM_ASSERT(g->output[g->n_outputs - 2].value == count && !g->output[g->n_outputs - 2].path); /* a count stays in memory, right before what it counts */
     g->output[g->n_outputs - 1].count = g->n_outputs - 2;
     return PLIM_OK;
 }
@@ -227,8 +233,8 @@ plim_status plim__graph_state(plim_graph *g, uint32_t in, uint32_t out, plim_err
     PLIM_FAIL_IF(in >= g->n_values || out >= g->n_values || g->value[in].kind != PLIM__VALUE_FILE, err, PLIM_E_INVALID,
                  "state: an input and a value of this graph are needed");
     const plim__value *a = &g->value[in], *b = &g->value[out];
-    PLIM_FAIL_IF(a->dtype != b->dtype || !plim__shape_equal(&a->shape, &b->shape), err, PLIM_E_TYPE, "state: '%s' and what takes its place are of different types",
-                 a->name);
+    PLIM_FAIL_IF(a->dtype != b->dtype || !plim__shape_equal(&a->shape, &b->shape), err, PLIM_E_TYPE,
+                 "state: '%s' and what takes its place are of different types", a->name);
     PLIM_TRY(plim__grow(&g->alloc, (void **)&g->state, &g->cap_states, g->n_states + 1, sizeof *g->state, err));
     g->state[g->n_states++] = (plim__state){in, out};
     return PLIM_OK;

@@ -1,3 +1,5 @@
+/* Runs one node as a single part: see whole.h. The caller owns the values' memory; views and scratch are allocated and freed here. Any thread, as long as
+ * nobody else writes these values. Assumes a node of a row that has a kernel of its own. */
 #include "graph/whole.h"
 #include "core/size.h"
 #include "graph/op.h"
@@ -12,6 +14,7 @@ static plim__view whole(const plim__value *v, void *data)
 static void call(const plim_graph *g, const plim__node *n, const plim__range *axis, bool empty, void *const *data, plim__view *in, char *scratch)
 {
     const plim__op_row *row = plim__op_row_of(n->op);
+    PLIM_ASSERT(!(row->flags & PLIM__OP_CALLER)); /* nobody else can compute it */
     plim__view out[PLIM__MAX_OUT];
     for (uint32_t k = 0; k < n->n_in; k++) in[k] = whole(plim__in(g, n, k), data[n->in[k]]);
     for (uint32_t j = 0; j < n->n_out; j++) out[j] = whole(plim__out(g, n, j), data[n->out[j]]);

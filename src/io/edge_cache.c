@@ -77,6 +77,8 @@ plim_status plim__edge_init(plim__edge_cache **out, void *memory, uint32_t block
     memset(c->block, 0, blocks * sizeof *c->block);
     for (uint32_t i = 0; i < blocks; i++) c->block[i].chain = i + 1 < blocks ? i + 1 : NONE;
     c->oldest = c->newest = NONE;
+    PLIM_ASSERT((uintptr_t)memory % BLOCK == 0 && (c->n_buckets & (c->n_buckets - 1)) == 0);
+    PLIM_ASSERT((uint8_t *)(c->bucket + c->n_buckets) <= (uint8_t *)memory + plim__edge_bytes(blocks)); /* what was asked for is enough */
     PLIM_FAIL_IF(pthread_mutex_init(&c->lock, NULL) != 0, err, PLIM_E_NOMEM, "cannot make a mutex");
     if (pthread_cond_init(&c->changed, NULL) != 0) {
         pthread_mutex_destroy(&c->lock);
@@ -89,6 +91,7 @@ plim_status plim__edge_init(plim__edge_cache **out, void *memory, uint32_t block
 void plim__edge_destroy(plim__edge_cache *c)
 {
     if (!c) return;
+    PLIM_ASSERT(!c->claims); /* they lie on stacks of threads that have ended */
     pthread_cond_destroy(&c->changed);
     pthread_mutex_destroy(&c->lock);
 }
@@ -112,6 +115,7 @@ static uint32_t find(const plim__edge_cache *c, int fd, uint64_t number)
 static void age_unlink(plim__edge_cache *c, uint32_t i)
 {
     const edge_block *b = &c->block[i];
+    PLIM_ASSERT((b->older == NONE) == (c->oldest == i) && (b->newer == NONE) == (c->newest == i));
     *(b->older == NONE ? &c->oldest : &c->block[b->older].newer) = b->newer;
     *(b->newer == NONE ? &c->newest : &c->block[b->newer].older) = b->older;
 }
@@ -160,6 +164,7 @@ static void cover(edge_block *b, uint64_t lo, uint64_t n)
         b->mask[at / 64] |= bits;
         at += len;
     }
+    PLIM_ASSERT(b->covered > 0 && b->covered <= BLOCK); /* bytes that come twice count once */
 }
 
 /* ------------------------------------------------------------------------------- transfers: the lock is not held */
@@ -233,6 +238,7 @@ static plim_status group_write(plim__edge_cache *c, uint32_t i, plim__edge_scrat
 {
     uint64_t first;
     const int fd = c->block[i].fd;
+    PLIM_ASSERT(scratch.bytes >= BLOCK && (uintptr_t)scratch.data % BLOCK == 0);
     const uint64_t n = group_take(c, i, scratch.bytes / BLOCK, &first);
     pthread_mutex_unlock(&c->lock);
 
@@ -243,6 +249,7 @@ static plim_status group_write(plim__edge_cache *c, uint32_t i, plim__edge_scrat
             pthread_mutex_lock(&c->lock);
             const uint32_t j = find(c, fd, first + k);
             pthread_mutex_unlock(&c->lock);
+            PLIM_ASSERT(j != NONE && c->block[j].state == BLOCK_BUSY); /* nobody else takes a block that we hold */
             merge(scratch.data + k * BLOCK, &c->block[j], c->data + (uint64_t)j * BLOCK);
         }
         status = write_blocks(c, of, scratch.data, first * BLOCK, n * BLOCK, err);
@@ -313,6 +320,7 @@ void plim__edge_release(plim__edge_cache *c, uint32_t held)
 {
     if (held == NONE) return;
     pthread_mutex_lock(&c->lock);
+    PLIM_ASSERT(c->block[held].covered == BLOCK); /* only whole blocks are held beyond a call */
     block_release(c, held);
     pthread_cond_broadcast(&c->changed);
     pthread_mutex_unlock(&c->lock);

@@ -199,6 +199,7 @@ static plim_status read_picked(const worker *w, const piece *p, plim_error *err)
     for (uint64_t at = p->lo; at < p->hi;) {
         const uint64_t row = at / dense, end = (row + 1) * dense < p->hi ? (row + 1) * dense : p->hi;
         piece one = *p;
+        PLIM_ASSERT(p->r.row[row] >= 0 && (uint64_t)p->r.row[row] < p->r.t.file->rows);
         one.r.t.walk.base += (uint64_t)p->r.row[row] * p->r.row_stride;
         one.r.buffer += row * dense;
         one.lo = at - row * dense;
@@ -214,6 +215,7 @@ static plim_status do_read(const worker *w, const piece *p, plim_error *err)
     const plim__io_file *f = p->r.t.file;
     const uint64_t base = p->r.t.walk.base;
     uint8_t *dst = p->r.buffer + p->lo;
+    PLIM_ASSERT((p->r.row != NULL) == (p->r.t.rows > 0) && !(p->r.row && (p->r.t.span || p->r.t.straight))); /* picked rows are dense in the buffer */
     if (p->r.t.straight) return read_straight(w, p, err);
     if (p->r.row) {
         PLIM_TRY(read_picked(w, p, err));
@@ -251,6 +253,7 @@ static plim_status window_drain(const plim__os *os, window *win, plim_error *err
 {
     if (win->bytes == 0) return PLIM_OK;
     const window was = *win;
+    PLIM_ASSERT(was.fd >= 0 && was.lo < was.hi && was.lo % ALIGN == 0 && was.hi % ALIGN == 0); /* pages, and never none */
     *win = (window){0};
     const int got = os->flush_range(os->self, was.fd, was.lo, was.hi - was.lo, true);
     os->drop_cache(os->self, was.fd, was.lo, was.hi - was.lo);
@@ -293,6 +296,7 @@ static plim_status write_buffered(worker *w, const plim__io_file *f, const uint8
 static plim_status write_bounced(const worker *w, const plim__io_file *f, const uint8_t *src, uint64_t off, uint64_t n, uint64_t filled,
                                  plim_error *err)
 {
+    PLIM_ASSERT(off % ALIGN == 0 && n % ALIGN == 0 && filled < w->io->config.bounce_bytes);
     while (n > 0) {
         const uint64_t room = w->io->config.bounce_bytes - filled, len = n < room ? n : room;
         memcpy(w->bounce + filled, src, len);
@@ -366,6 +370,7 @@ static plim_status do_write(worker *w, const piece *p, plim_error *err)
 static void piece_take(plim__io *io, piece *p)
 {
     request *r = &io->queue[io->head];
+    PLIM_ASSERT(io->queued > 0 && io->queued <= io->unfinished && r->next < r->t.total);
     p->r = *r;
     p->lo = r->next;
     p->hi = io->error.code != PLIM_OK ? r->t.total : plim__io_piece_end(&r->t, r->next);
@@ -583,6 +588,7 @@ void plim__io_free(plim__io **pio)
         pthread_cond_broadcast(&io->work);
         pthread_mutex_unlock(&io->lock);
         for (uint32_t i = 0; i < io->n_workers; i++) pthread_join(io->worker[i].thread, NULL);
+        PLIM_ASSERT(io->queued == 0 && io->unfinished == 0); /* workers go on until nothing waits */
     }
     pthread_cond_destroy(&io->done);
     pthread_cond_destroy(&io->room);

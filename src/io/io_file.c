@@ -70,6 +70,7 @@ plim_status plim__io_open_input(plim__io_file *f, const plim__os *os, bool allow
     }
     f->fd = fd;
     f->owned = true;
+    PLIM_ASSERT(!f->writable && f->limit >= f->offset); /* nothing of it waits in the edge cache */
     const bool keep = st.memory || is_cached(os, fd, st.size);
     if (!keep && allow_direct) f->direct = go_direct(f, os);
     if (!f->direct) {
@@ -82,6 +83,7 @@ plim_status plim__io_open_input(plim__io_file *f, const plim__os *os, bool allow
 void plim__io_open_output(plim__io_file *f, const plim__tempfile *t)
 {
     uint64_t n = 0;
+    PLIM_ASSERT(f->rows == 0 && f->element > 0); /* rows are picked of inputs only */
     f->path = plim__tempfile_path(t);
     f->fd = plim__tempfile_fd(t);
     f->direct = plim__tempfile_is_direct(t);
@@ -94,6 +96,7 @@ void plim__io_open_output(plim__io_file *f, const plim__tempfile *t)
 
 void plim__io_close(plim__io_file *f, const plim__os *os)
 {
+    PLIM_ASSERT(!f->owned || f->fd >= 0);
     if (f->owned) os->close(os->self, f->fd);
     f->owned = false;
     f->fd = -1;

@@ -19,12 +19,14 @@ void plim__io_walk_of(const plim__io_file *f, const plim__region *box, plim__io_
 {
     uint32_t order[PLIM_MAX_RANK];
     const uint32_t n = order_dims(f, order);
+    PLIM_ASSERT(box->rank == f->shape.rank && f->element > 0);
     *w = (plim__io_walk){.base = f->offset};
     if (plim__region_count(box) == 0) return;
 
     w->run = w->span = f->element;
     for (uint32_t k = 0; k < n; k++) {
         const uint32_t d = order[k];
+        PLIM_ASSERT(box->dim[d].lo >= 0 && box->dim[d].hi <= f->shape.dim[d]);
         const uint64_t len = (uint64_t)plim__range_len(box->dim[d]), stride = (uint64_t)f->stride[d] * f->element;
         w->base += (uint64_t)box->dim[d].lo * stride;
         if (len == 1) continue;
@@ -40,6 +42,7 @@ void plim__io_walk_of(const plim__io_file *f, const plim__region *box, plim__io_
     }
     w->dense = w->run;
     for (uint32_t k = 0; k < w->rank; k++) w->dense *= w->count[k];
+    PLIM_ASSERT(w->run <= w->dense && w->dense <= w->span); /* no byte belongs to two elements */
 }
 
 void plim__io_walk_row(const plim__io_file *f, const plim__region *box, plim__io_walk *w)
@@ -95,6 +98,7 @@ void plim__io_layout_of(const plim__io_file *f, const plim__region *box, bool wr
     const uint64_t most = w.span < room ? w.span : room;
     out->straight = !out->span && is_long && plim__io_pitch(&w, pitch) <= most;
     if (w.dense > 0) out->bytes = plim__round_up(most, PLIM__IO_ALIGN) + PLIM__IO_ALIGN;
+    PLIM_ASSERT(out->bytes <= 2 * w.dense + 2 * PLIM__IO_ALIGN && !(f->rows && out->span)); /* as io.h promises */
 
     const uint32_t n = order_dims(f, order);
     int64_t next = 1;
@@ -111,6 +115,7 @@ void plim__io_layout_of(const plim__io_file *f, const plim__region *box, bool wr
 
 plim__io_cursor plim__io_cursor_at(const plim__io_walk *w, uint64_t dense)
 {
+    PLIM_ASSERT(dense < w->dense);
     plim__io_cursor c = {.run_offset = w->base, .skip = dense % w->run};
     uint64_t index = dense / w->run;
     for (uint32_t k = 0; k < w->rank; k++) {
@@ -138,6 +143,7 @@ static void advance(const plim__io_walk *w, plim__io_cursor *c, uint64_t n)
 plim__io_segment plim__io_cursor_take(const plim__io_walk *w, plim__io_cursor *c, uint64_t max, uint64_t end, uint64_t gap)
 {
     plim__io_segment s = {.off = plim__io_cursor_offset(c), .n = 1};
+    PLIM_ASSERT(max > 0 && s.off < end && c->skip < w->run);
     const uint64_t room = end - s.off < max ? end - s.off : max;
     if (c->skip == 0 && w->rank > 0 && room >= w->run && w->stride[0] - w->run <= gap) {
         const uint64_t left = w->count[0] - c->at[0], fit = (end - s.off - w->run) / w->stride[0] + 1;

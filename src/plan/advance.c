@@ -1,3 +1,5 @@
+/* Reads that begin earlier than their step: see advance.h. Works on the slots and the profile of the measure that has
+ * just measured the pass, and makes nothing larger than its peak. Allocates nothing; one thread at a time for each measure. */
 #include "plan/advance.h"
 #include "plan/cost.h"
 
@@ -30,6 +32,7 @@ void plim__advance_reads(plim__measure *m, const plim_plan *plan, const plim__pa
         if (p->step[t].kind != PLIM__STEP_READ || !plim__read_is_early(p, &p->value[p->step[t].index])) continue;
         plim__slot *s = &m->slot[p->value[p->step[t].index].slot];
         if (s->first != t) continue;
+        PLIM_ASSERT(s->last >= t && m->live[t] <= m->peak);
         const uint64_t bytes = s->bytes * s->copies;
         const uint32_t ready = plim__read_ready(p, t, t > FURTHEST ? t - FURTHEST : 0);
         double left = EARLIER * plim__file_seconds(plan, bytes, false);

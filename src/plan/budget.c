@@ -51,7 +51,8 @@ static uint64_t library_bytes(const plim__os *os)
 }
 
 /* What is resident differs from one start of the process to the next, by pages of code that happen to be there, and a plan that depended on it would, too: the
- * same command would add up in another order. So the baseline is what a process with this heap and this code has at the most, and steps of a megabyte where it has more. */
+ * same command would add up in another order. So the baseline is what a process with this heap and this code has at the most, and steps of a megabyte
+ * where it has more. */
 static void set_baseline(plim__budget *b, uint64_t resident)
 {
     const uint64_t heap = plim__round_up(plim__heap_in_use(), 64u << 10);
@@ -155,7 +156,10 @@ static uint64_t value_bytes(uint64_t axes, uint64_t values, uint64_t stage_value
     return 2 * range_bytes(axes, values) + values * (sizeof(plim__view) + sizeof(void *) + sizeof(uint32_t)) + stage_values * sizeof(uint32_t);
 }
 
-static uint64_t transfer_bytes(uint64_t boxes, uint64_t steps) { return boxes * (sizeof(plim__io_ticket) + 4 + sizeof(plim__region)) + steps * 3 * sizeof(uint32_t); }
+static uint64_t transfer_bytes(uint64_t boxes, uint64_t steps)
+{
+    return boxes * (sizeof(plim__io_ticket) + 4 + sizeof(plim__region)) + steps * 3 * sizeof(uint32_t);
+}
 
 uint64_t plim__pass_runner_bytes(const plim_plan *plan, const plim__pass *p)
 {

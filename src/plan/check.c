@@ -67,6 +67,7 @@ static plim_status enter(living *x, uint32_t slot, plim_error *err)
     const plim__slot *s = x->plan->slot;
     if (s[slot].bytes == 0) return PLIM_OK; /* no memory, whoever is there */
     const uint32_t at = place_among(x, slot);
+    PLIM_ASSERT(x->n < x->plan->n_slots && at <= x->n); /* I1: each slot comes to life once */
     PLIM_FAIL_IF(at > 0 && share_memory(&s[x->slot[at - 1]], &s[slot]), err, PLIM_E_PLAN,
                  "I2: slots %u and %u overlap while both live", x->slot[at - 1], slot);
     PLIM_FAIL_IF(at < x->n && share_memory(&s[x->slot[at]], &s[slot]), err, PLIM_E_PLAN,
@@ -111,6 +112,7 @@ static plim_status check_overlap(const plim_plan *plan, plim_error *err)
         for (uint32_t i = first[t]; i != PLIM__NONE && status == PLIM_OK; i = next[i]) status = enter(&x, i, err);
         for (uint32_t i = first[steps + t]; i != PLIM__NONE && status == PLIM_OK; i = next[slots + i]) leave(&x, i);
     }
+    PLIM_ASSERT(status != PLIM_OK || x.n == 0); /* I1: each slot dies before the plan ends */
     plim__free(a, first);
     plim__free(a, next);
     plim__free(a, x.slot);
@@ -270,6 +272,7 @@ static plim_status check_state_reader(const plim_plan *plan, const plim__pass *p
     const plim_graph *g = plan->graph;
     const plim__pnode *w = &p->node[x->writer], *r = &p->node[x->reader];
     plim__region written, need;
+    PLIM_ASSERT(x->reader != x->writer && x->in < g->node[r->node].n_in && x->out < g->node[w->node].n_out);
     plim__region_writes(g, &g->node[w->node], &w->axes, x->out, &tile->axis[w->axis0], &written);
     plim__region_reads(g, &g->node[r->node], x->in, &tile->axis[r->axis0], &need);
     const bool behind = x->reader < x->writer && (p->n_cut == 0 || w->post);
@@ -284,6 +287,7 @@ static plim_status check_state_reader(const plim_plan *plan, const plim__pass *p
 plim_status plim__check_tile_states(const plim_plan *plan, const plim__pass *p, const plim__state_uses *uses,
                                     const plim__ranges *tile, plim_error *err)
 {
+    PLIM_ASSERT(!tile->place && tile->axis0 == 0); /* of the whole pass */
     for (uint32_t i = 0; i < uses->n; i++) PLIM_TRY(check_state_reader(plan, p, &uses->use[i], tile, err));
     return PLIM_OK;
 }

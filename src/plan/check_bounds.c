@@ -99,6 +99,7 @@ static end minus(end a, const end *b)
     const double most = a.most - b->least;
     a.least -= b->most;
     a.most = most;
+    PLIM_ASSERT(a.least <= a.most); /* of two ends that are something, and no NaN */
     return a;
 }
 
@@ -140,6 +141,7 @@ static void note_turn(bounder *k, const end *x, double width)
     k->turn = zero < (double)k->first[by]   ? k->first[by]
               : zero >= (double)k->last[by] ? k->last[by] - 1
                                             : (int64_t)zero;
+    PLIM_ASSERT(k->turn >= k->first[by] && k->turn < k->last[by]); /* both parts of the set have a place */
 }
 
 /* The larger of two ends. */
@@ -233,6 +235,7 @@ static int64_t longest(const bounder *k, const span *x, int64_t extent)
 static span loop_span(bounder *k, uint32_t l)
 {
     const plim__loop *x = &k->p->loop[l];
+    PLIM_ASSERT(l < k->p->n_loops && k->p->n_cut <= TILE_DIMS);
     if (l >= k->p->n_cut) return whole(x->extent);
     end lo = {.moved_by = (uint8_t)(1u << l)};
     if (k->first[l] == k->last[l])
@@ -400,6 +403,7 @@ static void walk_node(bounder *k, const plim__pnode *n)
 
 static void walk_tile(bounder *k)
 {
+    PLIM_ASSERT(!k->axis_of_one && k->axis && k->dim && k->wanted);
     k->widest = 0;
     k->first[BLOCK] = k->last[BLOCK] = 0;
     for (uint32_t i = 0; i < k->p->n_values; i++) {
@@ -491,6 +495,7 @@ static bool copies_fit(bounder *k, const plim__pnode *n)
 
 static uint32_t local_out(const plim__stage *s, uint32_t node, uint32_t j)
 {
+    PLIM_ASSERT(node >= s->first && node < s->first + s->count && j < PLIM__MAX_OUT);
     return (node - s->first) * PLIM__MAX_OUT + j;
 }
 
@@ -501,6 +506,7 @@ static span *local_dim(const bounder *k, const plim__stage *s, uint32_t node, ui
 
 static span tile_axis(const bounder *k, const plim__pnode *n, uint32_t a)
 {
+    PLIM_ASSERT((k->axis != NULL) != (k->axis_of_one != NULL)); /* forms of many tiles, or ranges of one */
     if (k->axis) return k->axis[n->axis0 + a];
     return (span){constant((double)k->axis_of_one[n->axis0 + a].lo), constant((double)k->axis_of_one[n->axis0 + a].hi)};
 }
@@ -535,6 +541,7 @@ static void count_blocks(const bounder *k, const plim__stage *s, int64_t *fewest
     }
     *fewest = plim__max(*fewest, 1);
     *most = plim__max(*most, 1);
+    PLIM_ASSERT(*fewest <= *most);
 }
 
 /* Where block `b + next` of a range of that length begins, counted from where the range does: floor(length * block /
@@ -542,6 +549,7 @@ static void count_blocks(const bounder *k, const plim__stage *s, int64_t *fewest
 static end block_place(const bounder *k, int64_t shortest_len, int64_t longest_len, int64_t fewest, int64_t most,
                        int64_t next)
 {
+    PLIM_ASSERT(shortest_len <= longest_len && fewest >= 1 && fewest <= most);
     end x = {.moved_by = 1u << BLOCK};
     const double block = (double)(k->last[BLOCK] + next), least = (double)shortest_len / (double)most,
                  rest = (double)longest_len / (double)fewest - least;
@@ -652,6 +660,7 @@ static bool blocks_fit(bounder *k, const plim__stage *s, int64_t first, int64_t 
     k->first[BLOCK] = first;
     k->last[BLOCK] = last;
     k->widest = 0;
+    PLIM_ASSERT(first >= 0 && first <= last && last < most);
     if (walk_blocks(k, s, fewest, most)) return true;
     if (first == last) return false;
     if (k->work > WORK)

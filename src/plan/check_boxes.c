@@ -145,6 +145,7 @@ static plim_status check_fits(const looker *k, uint32_t i)
         plim__io_layout_of(&k->plan->file[file].io, &box, v->role != PLIM__ROLE_READ, &layout);
         bytes = layout.bytes;
     }
+    PLIM_ASSERT(v->slot < k->plan->n_slots); /* I3 has looked */
     const plim__slot *s = &k->plan->slot[v->slot];
     PLIM_FAIL_IF(bytes > s->bytes, k->err, PLIM_E_PLAN, "I12: a box of '%s' has %llu bytes, its slot %llu",
                  k->g->value[v->value].name, (unsigned long long)bytes, (unsigned long long)s->bytes);
@@ -155,6 +156,7 @@ static plim_status check_fits(const looker *k, uint32_t i)
 static plim_status check_copies(const looker *k, const plim__pnode *n)
 {
     if (n->copies_slot == PLIM__NONE) return PLIM_OK;
+    PLIM_ASSERT(n->copies_slot < k->plan->n_slots); /* I3 has looked */
     const plim__slot *s = &k->plan->slot[n->copies_slot];
     PLIM_FAIL_IF(s->copies + 1 < k->plan->threads, k->err, PLIM_E_PLAN,
                  "I12: node %u has accumulators for %u threads of %u", n->node, s->copies + 1, k->plan->threads);
@@ -192,6 +194,7 @@ static plim_status check_private_value(const looker *k, const plim__stage *s, ui
         plim__add(&end, a->private_offset, a->private_bytes) && end <= s->scratch_offset && s->slot != PLIM__NONE;
     PLIM_FAIL_IF(!inside, k->err, PLIM_E_PLAN, "I12: '%s' reaches beyond its stage's memory",
                  k->g->value[a->value].name);
+    PLIM_ASSERT(k->last_use[k->p->node[i].out[j]] >= i && k->last_use[k->p->node[i].out[j]] < k->p->n_nodes);
     for (uint32_t m = i; m <= k->last_use[k->p->node[i].out[j]]; m++)
         for (uint32_t o = m == i ? j + 1 : 0; o < graph_node(k, &k->p->node[m])->n_out; o++) {
             const plim__pvalue *b = &k->p->value[k->p->node[m].out[o]];
@@ -209,6 +212,7 @@ static plim_status check_private(const looker *k, const plim__stage *s)
     for (uint32_t i = s->first; i < s->first + s->count; i++)
         for (uint32_t j = 0; j < graph_node(k, &k->p->node[i])->n_out; j++) PLIM_TRY(check_private_value(k, s, i, j));
     if (s->slot == PLIM__NONE) return PLIM_OK;
+    PLIM_ASSERT(s->slot < k->plan->n_slots); /* I3 has looked */
     const plim__slot *slot = &k->plan->slot[s->slot];
     PLIM_FAIL_IF(s->private_bytes > slot->bytes || s->scratch_offset > s->private_bytes ||
                      (!s->pool && slot->copies < k->plan->threads),
@@ -296,6 +300,7 @@ static plim_status check_block(looker *k, const plim__stage *s, uint32_t block, 
 static int64_t place(uint32_t i, int64_t n)
 {
     const int64_t at[LOOKS] = {0, n - 1, n / 2, 1, n - 2};
+    PLIM_ASSERT(i < LOOKS && n >= 1);
     return at[i] < 0 ? 0 : at[i] >= n ? n - 1 : at[i];
 }
 
@@ -318,6 +323,7 @@ static plim_status check_tile(looker *k, const int64_t *trip)
     plim__range loop[PLIM__MAX_LOOPS];
     for (uint32_t l = 0; l < p->n_loops; l++) {
         const int64_t lo = trip[l] * p->loop[l].tile, hi = lo + p->loop[l].tile;
+        PLIM_ASSERT(lo >= 0 && lo < p->loop[l].extent); /* I6 has looked: no loop is empty */
         loop[l] = (plim__range){lo, hi < p->loop[l].extent ? hi : p->loop[l].extent};
     }
     plim__pass_regions(k->g, p, loop, &k->tile);
@@ -343,6 +349,7 @@ static void trips_of(const plim__pass *p, int64_t it, int64_t *trip)
         trip[l] = it % trips;
         it /= trips;
     }
+    PLIM_ASSERT(it == 0); /* it was the number of a tile */
 }
 
 static int64_t count_tiles(const plim__pass *p)
@@ -388,6 +395,7 @@ static plim_status check_tiles(looker *k)
 
 static plim_status check_pass_boxes(looker *k)
 {
+    PLIM_ASSERT(!k->tile.place && !k->block.place); /* claims of a whole pass: value v is at v */
     find_last_uses(k);
     for (uint32_t i = 0; i < k->p->n_stages; i++) PLIM_TRY(check_private(k, &k->p->stage[i]));
     PLIM_TRY(check_tiles(k));

@@ -38,6 +38,7 @@ static plim_status use_value(const plim_plan *plan, const plim__pass *p, uint32_
     s->shallowest = s->used && s->shallowest < depth ? s->shallowest : depth;
     s->deepest = s->deepest > depth ? s->deepest : depth;
     s->used = true;
+    PLIM_ASSERT(s->shallowest <= s->deepest && s->deepest <= p->n_cut); /* I4 has looked at the depths of steps */
     return alive_at(plan, p->value[v].slot, p->time0 + t, err);
 }
 
@@ -73,6 +74,7 @@ static plim_status check_step_slots(const plim_plan *plan, const plim__pass *p, 
 static plim_status check_carried(const plim_plan *plan, const plim__pass *p, const plim__pvalue *v, const span *s,
                                  uint32_t (*loops)[2], plim_error *err)
 {
+    PLIM_ASSERT(v->slot < plan->n_slots && p->n_steps > 0);
     const plim__slot *slot = &plan->slot[v->slot];
     const bool lives_on = slot->first <= p->time0 && slot->last >= p->time0 + p->n_steps - 1;
     PLIM_FAIL_IF(p->n_cut > 0 && (v->role == PLIM__ROLE_WHOLE || slot->copies > 1) && !lives_on, err, PLIM_E_PLAN,
@@ -81,6 +83,7 @@ static plim_status check_carried(const plim_plan *plan, const plim__pass *p, con
                  "I3: slot %u takes turns with every tile, and is used outside of the loops", v->slot);
     if (!s->used || s->deepest <= s->shallowest) return PLIM_OK;
     const uint32_t *turn = loops[s->shallowest];
+    PLIM_ASSERT(turn[0] <= turn[1]); /* some step is deeper: that which uses it there */
     PLIM_FAIL_IF(slot->first > p->time0 + turn[0] || slot->last < p->time0 + turn[1], err, PLIM_E_PLAN,
                  "I3: slot %u is used while loops turn, but does not live as long as they do", v->slot);
     return PLIM_OK;
@@ -104,6 +107,7 @@ static plim_status check_ring(const plim_plan *plan, const plim__pass *p, const 
                               plim_error *err)
 {
     const plim__slot *s = &plan->slot[v->slot];
+    PLIM_ASSERT(s->copies >= 1 && ahead >= 1); /* I1 */
     if (v->role != PLIM__ROLE_READ || s->copies == 1) return PLIM_OK;
     PLIM_FAIL_IF(p->n_cut == 0 || v->depth != p->n_cut || v->streamed, err, PLIM_E_PLAN,
                  "I3: slot %u is a ring, and nothing moves what is read into it", v->slot);
@@ -120,6 +124,7 @@ static plim_status check_written(const plim_plan *plan, const plim__pass *p, uin
     const plim__step *w = &p->step[t];
     const plim__pvalue *v = &p->value[w->index];
     const plim__slot *s = &plan->slot[v->slot];
+    PLIM_ASSERT(w->kind == PLIM__STEP_WRITE && v->producer != PLIM__NONE && (wait == PLIM__NONE || wait > t));
     const bool to_the_end = s->last >= p->time0 + p->n_steps - 1, once = p->n_cut == 0 || (w->depth == 0 && w->post);
     if (v->stored || (to_the_end && (once || s->first <= p->time0))) return PLIM_OK;
     PLIM_FAIL_IF(wait == PLIM__NONE || p->step[wait].depth != w->depth || p->step[wait].post != w->post, err,
@@ -335,6 +340,7 @@ static plim_status check_transfer(const plim_plan *plan, const plim__pass *p, ui
 {
     const plim__step *s = &p->step[t];
     if (s->kind != PLIM__STEP_READ && s->kind != PLIM__STEP_WRITE && s->kind != PLIM__STEP_WAIT) return PLIM_OK;
+    PLIM_ASSERT(s->index < p->n_values && s->depth <= p->n_cut); /* I4 has looked */
     const plim__pvalue *v = &p->value[s->index];
     if (v->stored) return PLIM_OK;
     PLIM_FAIL_IF(v->file >= plan->n_files, err, PLIM_E_PLAN,
@@ -345,6 +351,7 @@ static plim_status check_transfer(const plim_plan *plan, const plim__pass *p, ui
     PLIM_FAIL_IF(spilled && s->kind == PLIM__STEP_READ && file[v->file] != ARRIVED, err, PLIM_E_PLAN,
                  "I10: step %u reads '%s' back before it is written", p->time0 + t, plan->graph->value[v->value].name);
     const uint8_t group = (uint8_t)plim__group_of(p, s->depth, s->post);
+    PLIM_ASSERT(group < PLIM__MAX_GROUPS && file[v->file] <= ARRIVED);
     PLIM_FAIL_IF(spilled && s->kind == PLIM__STEP_READ && v->flat && arrived_in[v->file] != group, err, PLIM_E_PLAN,
                  "I10: step %u reads '%s' back in another trip than it was spilled in", p->time0 + t,
                  plan->graph->value[v->value].name);

@@ -1,4 +1,7 @@
-/* What the plan does, in words and numbers: the facts that reports show, and the schedule as text. */
+/* What the plan does, in words and numbers: the facts that reports show, and the schedule as text.
+ *
+ * Takes a finished plan: settled (what is spilled has its file) and packed, as the verifier has accepted it. Changes its
+ * facts and nothing else; texts go to the caller's buffer, cut where it ends. Allocates scratch and frees it; one thread. */
 #include "plan/plan.h"
 #include "core/dtype.h"
 #include "plan/cost.h"
@@ -35,6 +38,7 @@ static uint64_t saved_by(const plim_plan *plan, const plim__pass *p)
         const plim__pvalue *v = &p->value[i];
         if (v->role == PLIM__ROLE_CONST || v->foreign) continue;
         whole += plan->graph->value[v->value].bytes;
+        PLIM_ASSERT((v->role == PLIM__ROLE_PRIVATE) == (v->slot == PLIM__NONE));
         if (v->role != PLIM__ROLE_PRIVATE) now += plan->slot[v->slot].bytes * plan->slot[v->slot].copies;
     }
     for (uint32_t i = 0; i < p->n_stages; i++)
@@ -55,6 +59,7 @@ static void name_loop(const plim_plan *plan, const plim__pass *p, uint32_t loop,
 {
     const plim_graph *g = plan->graph;
     uint64_t best = 0;
+    PLIM_ASSERT(loop < p->n_cut); /* the others do not turn */
     snprintf(buf, size, "loop %u", loop);
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const plim__pnode *n = &p->node[i];
@@ -87,6 +92,8 @@ static void note_away(const plim_plan *plan, const plim__pass *p, away *values, 
         const plim__pvalue *v = &p->value[i];
         away *x = &values[v->value];
         const uint64_t bytes = g->value[v->value].bytes;
+        PLIM_ASSERT(!v->spill || (v->file < plan->n_files && plan->file[v->file].kind == PLIM__FILE_SPILL));
+        PLIM_ASSERT(!v->again || v->producer != PLIM__NONE);
         if (v->producer == PLIM__NONE && v->role == PLIM__ROLE_READ && plan->file[v->file].kind == PLIM__FILE_SPILL) {
             x->times++;
             x->seconds += plim__file_seconds(plan, bytes, false);
@@ -179,6 +186,7 @@ static plim_status find_peak(const plim_plan *plan, uint32_t *peak, plim_error *
     if (!change) return PLIM_E_NOMEM;
     for (uint32_t i = 0; i < plan->n_slots; i++) {
         const plim__slot *s = &plan->slot[i];
+        PLIM_ASSERT(s->first <= s->last && s->last < plan->n_steps); /* I1 */
         change[s->first] += s->bytes * s->copies;
         change[s->last + 1] -= s->bytes * s->copies;
     }
@@ -189,6 +197,7 @@ static plim_status find_peak(const plim_plan *plan, uint32_t *peak, plim_error *
         most = live;
         *peak = t;
     }
+    PLIM_ASSERT(live + change[plan->n_steps] == 0); /* every slot that came has left; wraps */
     plim__free(&plan->alloc, change);
     return PLIM_OK;
 }
@@ -294,6 +303,7 @@ static void put_slot(text *t, const plim_plan *plan, uint32_t slot)
 static void put_stage(text *t, const plim_plan *plan, const plim__pass *p, const plim__stage *s, int indent)
 {
     char own[48] = "", bytes[32];
+    PLIM_ASSERT((s->slot == PLIM__NONE) == (s->private_bytes == 0) && s->split < (int)p->n_loops);
     if (s->private_bytes) snprintf(own, sizeof own, ", %s %s", plim_bytes_format(bytes, sizeof bytes, s->private_bytes), s->pool ? "of its own" : "per thread");
     if (s->split >= 0) put(t, "%*sstage, %u blocks along loop %d%s\n", indent, "", s->blocks, s->split, own);
     else put(t, "%*sstage%s%s\n", indent, "", s->pool ? ", all threads in one node" : "", own);
@@ -314,6 +324,7 @@ static void put_stage(text *t, const plim_plan *plan, const plim__pass *p, const
 static void put_step(text *t, const plim_plan *plan, const plim__pass *p, const plim__step *s)
 {
     const int indent = 2 + 2 * (int)s->depth;
+    PLIM_ASSERT(s->depth <= p->n_cut);
     const plim_graph *g = plan->graph;
     switch (s->kind) {
     case PLIM__STEP_READ: case PLIM__STEP_WRITE:

@@ -99,6 +99,7 @@ static double read_start(sim *s, uint64_t bytes)
 static void use_disk(sim *s, plim__task_transfer x, double start)
 {
     const bool idle = start >= s->disk_done;
+    PLIM_ASSERT(start >= 0 && start <= s->time && x.seconds >= 0); /* nothing begins in the future, so time only goes on */
     s->disk_done = fmax(s->disk_done, start) + (idle ? x.latency : x.seconds);
     s->disk += x.seconds;
     s->time += x.cpu + s->plan->speed.machine.step_seconds;
@@ -113,6 +114,7 @@ static void write_spilled(sim *s, uint32_t v)
 
 static void enter(sim *s, uint32_t v, uint32_t instance)
 {
+    PLIM_ASSERT(s->instance[v] == PLIM__NONE && s->where[v] == PLIM__NONE && !s->u->is_carried[v]); /* once, and nothing of what is counted as carried */
     s->instance[v] = instance;
     s->live += s->u->bytes[v];
     if (s->u->bytes[v] == 0 || s->u->bytes[v] < s->limit / FINE || s->u->stays[v]) return;
@@ -137,6 +139,7 @@ static void leave(sim *s, uint32_t v)
 {
     if (s->instance[v] == PLIM__NONE) return;
     if (!readable(s, v)) s->lost[v] = remake_seconds(s, v);
+    PLIM_ASSERT(s->live >= s->u->bytes[v] && (s->where[v] == PLIM__NONE || s->resident[s->where[v]] == v));
     s->instance[v] = PLIM__NONE;
     s->live -= s->u->bytes[v];
     if (s->where[v] == PLIM__NONE) return;
@@ -177,6 +180,7 @@ static bool evict(sim *s)
         const uint32_t v = s->resident[i];
         if (s->pins[v] > 0) continue;
         bool spill;
+        PLIM_ASSERT(s->instance[v] != PLIM__NONE && (!needed_later(s, v) || s->use_at[s->next[v]] >= s->now));
         const double wait = needed_later(s, v) ? (double)(s->use_at[s->next[v]] - s->now + 1) : 1e9;
         const double score = cost_of(s, v, &spill) / ((double)s->u->bytes[v] * wait);
         if (score >= best) continue;
@@ -186,6 +190,7 @@ static bool evict(sim *s)
     }
     if (victim == PLIM__NONE) return false;
     if (to_file) {
+        PLIM_ASSERT(s->plan->set.spill_dir && s->u->maker[victim] != PLIM__NONE && s->spilled[victim] == PLIM__NONE); /* written once at the most */
         s->s->instance[s->instance[victim]].spill = true;
         s->spilled[victim] = s->instance[victim];
         write_spilled(s, victim);
@@ -236,6 +241,7 @@ static plim_status emit(sim *s, uint32_t pnode, bool again)
     for (uint32_t k = 0; k < n->n_in; k++) {
         uint32_t id;
         PLIM_TRY(input_instance(s, s->u->pass->operand[x->in0 + k], &id));
+        PLIM_ASSERT(id < o->n_instances && o->instance[id].value == s->u->pass->operand[x->in0 + k]);
         o->operand[o->n_operands++] = id;
     }
     for (uint32_t j = 0; j < PLIM__MAX_OUT; j++) {
@@ -264,7 +270,10 @@ static plim_status fetch_all(sim *s, const plim__lists *l, uint32_t i, uint32_t 
 
 static void unpin(sim *s, const plim__lists *l, uint32_t i)
 {
-    for (uint32_t k = l->from[i]; k < l->from[i + 1]; k++) s->pins[l->item[k]]--;
+    for (uint32_t k = l->from[i]; k < l->from[i + 1]; k++) {
+        PLIM_ASSERT(s->pins[l->item[k]] > 0);
+        s->pins[l->item[k]]--;
+    }
     for (uint32_t k = l->from[i]; k < l->from[i + 1]; k++) leave_unless_needed(s, l->item[k]);
 }
 
@@ -298,6 +307,7 @@ static bool wanted_again(const sim *s, uint32_t out, uint32_t v)
 static plim_status remake(sim *s, uint32_t v, uint32_t depth)
 {
     const plim__lists *l = &s->u->remake;
+    PLIM_ASSERT(s->u->maker[v] != PLIM__NONE && plim__list_len(l, v) > 0); /* some nodes of its task make it */
     PLIM_TRY(fetch_all(s, &s->u->remake_in, v, depth + 1));
     uint64_t bytes = 0;
     s->run++;
@@ -316,7 +326,8 @@ static plim_status remake(sim *s, uint32_t v, uint32_t depth)
     s->compute += s->u->remake_seconds[v];
     s->time += s->u->remake_seconds[v] + s->plan->speed.machine.step_seconds;
     for (uint32_t k = l->from[v]; k < l->from[v + 1]; k++)
-        for (uint32_t j = 0; j < PLIM__MAX_OUT && s->u->pass->node[l->item[k]].out[j] != PLIM__NONE; j++) s->made_at[s->u->pass->node[l->item[k]].out[j]] = s->time;
+        for (uint32_t j = 0; j < PLIM__MAX_OUT && s->u->pass->node[l->item[k]].out[j] != PLIM__NONE; j++)
+            s->made_at[s->u->pass->node[l->item[k]].out[j]] = s->time;
     unpin(s, &s->u->remake_in, v);
     return PLIM_OK;
 }
@@ -324,6 +335,7 @@ static plim_status remake(sim *s, uint32_t v, uint32_t depth)
 /* Has v in memory. The caller has pinned it. */
 static plim_status fetch(sim *s, uint32_t v, uint32_t depth)
 {
+    PLIM_ASSERT(s->pins[v] > 0); /* else what is fetched next could push it out again */
     if (s->instance[v] != PLIM__NONE || !s->fits) return PLIM_OK;
     s->fits = !s->gone[v] && depth < DEEPEST;
     if (!s->fits) return PLIM_OK;
@@ -343,6 +355,7 @@ static plim_status fetch(sim *s, uint32_t v, uint32_t depth)
 static void let_go_of_written(sim *s)
 {
     for (uint32_t i = 0; i < s->n_left; i++) {
+        PLIM_ASSERT(s->pins[s->left[i]] == 1); /* by what has written it; nobody reads it */
         s->pins[s->left[i]]--;
         leave(s, s->left[i]);
     }
@@ -373,6 +386,7 @@ static plim_status run_task(sim *s, uint32_t i)
 {
     const plim__tasks *u = s->u;
     const plim__stage *stage = &u->pass->stage[i];
+    PLIM_ASSERT(s->now < s->end && s->live <= s->limit);
     PLIM_TRY(fetch_all(s, &u->in, i, 0));
     uint64_t bytes = u->extra[i];
     s->run++;
@@ -402,6 +416,8 @@ static plim_status run_task(sim *s, uint32_t i)
 /* Begins a trip through group g, whose tasks end before position `end`. */
 static void enter_group(sim *s, uint32_t g, uint32_t end, uint64_t limit)
 {
+    PLIM_ASSERT(s->live == 0 && s->n_resident == 0 && s->n_left == 0 && s->n_leaving == 0); /* nothing of a group outlives its trip */
+    PLIM_ASSERT(g < s->u->n_groups && s->now <= end && end <= s->u->n);
     s->end = end;
     s->carried = s->u->carried[g];
     s->fits &= s->carried <= limit;
@@ -411,14 +427,18 @@ static void enter_group(sim *s, uint32_t g, uint32_t end, uint64_t limit)
     if (s->carried > s->s->peak) s->s->peak = s->carried;
 }
 
-/* Ends the trip: writing has ended, and what is free is dropped. Adds what the group takes, all trips together: what goes through rings is read and written while
- * other trips compute; of the rest of what is carried nothing is hidden. */
+/* Ends the trip: writing has ended, and what is free is dropped. Adds what the group takes, all trips together: what goes through rings is read and
+ * written while other trips compute; of the rest of what is carried nothing is hidden. */
 static void leave_group(sim *s, uint32_t g)
 {
     const plim__tasks *u = s->u;
     for (int k = 0; k < 2; k++) let_go_of_written(s);
     for (uint32_t v = 0; v < u->pass->n_values && u->n_groups > 1; v++)
-        if (!u->is_carried[v]) leave(s, v), s->instance[v] = PLIM__NONE;
+        if (!u->is_carried[v]) {
+            PLIM_ASSERT(s->pins[v] == 0 || !s->fits);
+            leave(s, v);
+            s->instance[v] = PLIM__NONE;
+        }
     const double threads = s->time + u->ring[g].cpu + u->still[g].cpu + u->still[g].latency, disk = s->disk + u->ring[g].seconds + u->still[g].seconds;
     s->s->seconds += u->trips[g] * fmax(fmax(threads, s->disk_done), disk);
     s->s->least += u->trips[g] * fmax(s->compute, disk);
@@ -501,7 +521,8 @@ plim_status plim__keep(plim__schedule *out, bool *fits, const plim_plan *plan, c
         s.now = 0;
     }
     for (uint32_t g = 0; g < u->n_groups && status == PLIM_OK && s.fits; g++) status = run_group(&s, g, order, limit);
-    PLIM_ASSERT(status != PLIM_OK || !s.fits || s.now == u->n);
+    PLIM_ASSERT(status != PLIM_OK || !s.fits || (s.now == u->n && out->peak <= limit));
+    PLIM_ASSERT(out->least <= out->seconds * (1 + 1e-6)); /* but for rounding: waiting takes no less than no time */
     *fits = status == PLIM_OK && s.fits;
     out->seconds += plim__touch_seconds(plan, out->peak);
     out->least += plim__touch_seconds(plan, out->peak);

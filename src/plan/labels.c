@@ -1,3 +1,7 @@
+/* Spreads labels from one value through the graph, in sweeps over the nodes, forwards and backwards: a node is
+ * looked at again when a value of it has got a label since. Each sweep but the last sets a label, so there are few.
+ *
+ * The tables belong to plim__labels and are reused from one spreading to the next; one thread at a time for each. */
 #include "plan/labels.h"
 
 #include <math.h>
@@ -56,6 +60,7 @@ static bool has_label(const int8_t *labels, uint32_t n, int label)
 /* Gives axis `a` of a node a label; two axes of one node never share one, for a loop moves each root along one axis. */
 static bool label_axis(int8_t *axis, const plim__axes *axes, uint32_t a, int label)
 {
+    PLIM_ASSERT(a < axes->n && label < PLIM__MAX_LOOPS);
     if (axis[a] >= 0 || label < 0 || axes->axis[a].kind == PLIM__WHOLE || axes->axis[a].extent <= 1) return false;
     if (has_label(axis, axes->n, label)) return false;
     axis[a] = (int8_t)label;
@@ -66,6 +71,7 @@ static bool label_dim(plim__labels *l, const plim_graph *g, uint32_t v, uint32_t
 {
     const plim_shape *s = &g->value[v].shape;
     int8_t *dim = l->dim[v];
+    PLIM_ASSERT(d < s->rank && label < (int)l->n);
     if (dim[d] >= 0 || label < 0 || s->dim[d] <= 1 || has_label(dim, s->rank, label)) return false;
     dim[d] = (int8_t)label;
     l->changed[v] = ++l->clock;
@@ -76,6 +82,7 @@ static bool label_dim(plim__labels *l, const plim_graph *g, uint32_t v, uint32_t
 static bool is_stale(const plim__labels *l, const plim_graph *g, uint32_t i)
 {
     const plim__node *n = &g->node[i];
+    PLIM_ASSERT(l->looked[i] <= l->clock); /* the clock only goes on */
     for (uint32_t k = 0; k < n->n_in; k++)
         if (l->changed[n->in[k]] > l->looked[i]) return true;
     for (uint32_t j = 0; j < n->n_out; j++)
@@ -157,6 +164,7 @@ static void weigh(plim__labels *l, const plim_graph *g, const bool *on_file)
                                       ? (double)g->source[x->source].stride[d] * (double)plim_dtype_bytes(x->dtype) : dense;
             dense *= (double)x->shape.dim[d];
             const int label = l->dim[v][d];
+            PLIM_ASSERT(label < (int)l->n);
             if (label < 0 || (double)x->bytes <= largest[label]) continue;
             largest[label] = (double)x->bytes;
             l->weight[label] = stride;
@@ -174,6 +182,7 @@ typedef struct extents {
 static void note_extent(extents *x, int64_t extent, double bytes)
 {
     uint32_t i = 0;
+    PLIM_ASSERT(extent > 1); /* shorter axes get no label */
     while (i < x->n && x->extent[i] != extent) i++;
     if (i == MOST_EXTENTS) return;
     if (i == x->n) x->n++;
@@ -217,12 +226,14 @@ static void fit_extents(plim__labels *l, const plim_graph *g, const bool *active
         l->grain[label] = 1;
         for (uint32_t i = 0; i < x->n; i++)
             if (l->extent[label] % x->extent[i] == 0 && l->extent[label] / x->extent[i] > l->grain[label]) l->grain[label] = l->extent[label] / x->extent[i];
+        PLIM_ASSERT(l->extent[label] > 1 && l->extent[label] % l->grain[label] == 0); /* so tiles of whole grains cut no shorter axis unevenly */
     }
 }
 
 /* Numbers the driver's dimensions, and spreads the numbers. */
 static void spread_from(plim__labels *l, const plim_graph *g, const bool *active, uint32_t driver)
 {
+    PLIM_ASSERT(driver < g->n_values);
     memset(l->axis, -1, g->n_nodes * sizeof *l->axis);
     memset(l->dim, -1, g->n_values * sizeof *l->dim);
     memset(l->changed, 0, g->n_values * sizeof *l->changed);
@@ -237,6 +248,7 @@ static void spread_from(plim__labels *l, const plim_graph *g, const bool *active
     }
     do spread_all(l, g, active);
     while (label_rest(l, g, active));
+    PLIM_ASSERT(l->n <= PLIM__MAX_LOOPS);
 }
 
 /* How finely the labels could cut everything: bytes, by how often each could be halved. */
@@ -260,6 +272,7 @@ void plim__labels_spread(plim__labels *l, const plim_graph *g, const bool *activ
         memset(l->dim, -1, g->n_values * sizeof *l->dim);
         return;
     }
+    PLIM_ASSERT(largest != PLIM__NONE && g->value[largest].bytes >= g->value[driver].bytes);
     spread_from(l, g, active, driver);
     if (largest != driver) {
         const double before = reach(l, g);

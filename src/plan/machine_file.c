@@ -1,7 +1,7 @@
 /* See machine_file.h.
  *
- * The file is one JSON object: texts that say what was measured, and one object `numbers` in which every number of plim_machine has its name. It is not trusted.
- * Text passes through buffers on the stack; nothing is allocated but what the JSON parser takes. No state: any thread. */
+ * The file is one JSON object: texts that say what was measured, and one object `numbers` in which every number of plim_machine has its name. It is not
+ * trusted. Text passes through buffers on the stack; nothing is allocated but what the JSON parser takes. No state: any thread. */
 #include "plan/machine_file.h"
 #include "formats/array_file.h"
 #include "formats/whole_file.h"
@@ -87,7 +87,8 @@ static plim_status read_text(char text[TEXT_MAX], uint64_t *n, const plim__os *o
     plim__stat stat;
     int fd;
     PLIM_TRY(plim__file_open(&fd, &stat, os, path, err));
-    const plim_status status = stat.size > TEXT_MAX ? plim__array_fail(err, PLIM_E_FORMAT, path, 0, "%" PRIu64 " bytes are too many for a machine's description", stat.size)
+    const plim_status status = stat.size > TEXT_MAX ? plim__array_fail(err, PLIM_E_FORMAT, path, 0,
+                                                                       "%" PRIu64 " bytes are too many for a machine's description", stat.size)
                                                     : plim__array_read(os, fd, text, stat.size, 0, path, err);
     os->close(os->self, fd);
     *n = stat.size;
@@ -209,6 +210,7 @@ plim_status plim__machine_identify(plim_machine *out, const plim__os *os, const 
     if (os->read_text(os->self, "/proc/cpuinfo", cpuinfo, sizeof cpuinfo) > 0) find_line(m.cpu, sizeof m.cpu, cpuinfo, "model name");
     snprintf(m.level, sizeof m.level, "%s", instruction_level());
     m.cpus = plim__cpu_count(os);
+    PLIM_ASSERT(m.threads >= 1 && plim_machine_check(&m, NULL) == PLIM_OK); /* the defaults, with this machine's names */
     PLIM_TRY(find_folder(&m, os, folder, err));
     PLIM_ASSERT(m.cpus >= 1 && m.device[0] && m.file_system[0]);
     *out = m;

@@ -9,8 +9,8 @@
  *
  * No length between two neighbours of these trips, a and b, whose boxes touch the same ends, is longer than at a or at b. Proof, for what moves with one
  * loop: where a box begins (`lo`) and ends (`hi`) are made of affine maps of the trip, clamps to an array, and hulls: minima of los, maxima of his, where a
- * negative stride makes a hi of a lo. So along the loop every hi is quasi-convex, every lo quasi-concave: monotone maps, clamps and hulls preserve that. Hence a
- * hi that touches no end at a and b touches none between, and no clamp cuts it there. By induction over the nodes, from the roots on, there is a
+ * negative stride makes a hi of a lo. So along the loop every hi is quasi-convex, every lo quasi-concave: monotone maps, clamps and hulls preserve that.
+ * Hence a hi that touches no end at a and b touches none between, and no clamp cuts it there. By induction over the nodes, from the roots on, there is a
  * convex function that is nowhere below hi between a and b and equal to it at both: the constant extent, if it touches at both; else the maximum of
  * affine maps of such functions. The same for lo from the other side. The difference of the two is convex, so the length is nowhere above the larger of
  * its ends. Divisions round, some tiles up and some not, by less than one step each: slack_of adds these steps. The verifier does not rely on any of this: it
@@ -129,6 +129,7 @@ static void whole_loops(const plim__pass *p, plim__range *loop)
 
 static plim__range trip(const plim__loop *l, int64_t i)
 {
+    PLIM_ASSERT(i >= 0 && i < plim__loop_trips(l));
     return (plim__range){i * l->tile, plim__min((i + 1) * l->tile, l->extent)};
 }
 
@@ -242,6 +243,7 @@ static void loosen(const plim__measure *m, plim__region *box, const plim_shape *
     for (uint32_t d = 0; d < box->rank; d++) {
         const int64_t more = plim__min(slack_of(m, reach[d], moved_by[d], blocks), s->dim[d] - plim__range_len(box->dim[d]));
         const int64_t up = plim__min(more, s->dim[d] - box->dim[d].hi);
+        PLIM_ASSERT(more >= 0 && up >= 0 && more - up <= box->dim[d].lo); /* what does not fit above fits below */
         box->dim[d].hi += up;
         box->dim[d].lo -= more - up;
     }
@@ -362,10 +364,11 @@ static void choose_blocks(const plim_plan *plan, const plim__pass *p, plim__stag
     s->blocks = (uint32_t)blocks;
     s->split = pick_split(plan->graph, p, s, tile, plan->threads, &s->blocks);
     if (s->split < 0) s->blocks = 1;
+    PLIM_ASSERT(s->blocks >= 1 && s->blocks <= MAX_BLOCKS && !s->pool && (s->split < 0 || s->split_set & 1u << s->split));
 }
 
-/* How long a part of a block can be that was seen with length `len`, of `whole` in the tile and of a dimension of this reach. Blocks that do not divide what leaves the
- * stage differ by one step, and the longest need not be among those that were looked at. */
+/* How long a part of a block can be that was seen with length `len`, of `whole` in the tile and of a dimension of this reach. Blocks that do not divide
+ * what leaves the stage differ by one step, and the longest need not be among those that were looked at. */
 static int64_t longest(const plim__measure *m, int64_t len, int64_t whole, int64_t reach)
 {
     return m->uneven_extent == 0 || len >= whole ? len : plim__min(len + reach / m->uneven_extent + 1, whole);
@@ -478,6 +481,7 @@ static uint64_t scratch_bytes(const plim__measure *m, const plim_plan *plan, con
         if (!row->scratch) continue;
         for (uint32_t a = 0; a < n->axes.n; a++)
             len[a] = plim__min(m->axis_len[n->axis0 + a] + slack_of(m, m->axis_reach[n->axis0 + a], n->moved_by[a], true), n->axes.axis[a].extent);
+        PLIM_ASSERT(!s->pool || s->count == 1); /* nobody else is in the scratch of all threads */
         const uint64_t bytes = plim__round_up(row->scratch(plan->graph, node, len, s->pool ? plan->pool_threads : 1), 64);
         most = bytes > most ? bytes : most;
     }
@@ -633,6 +637,7 @@ static void finish_slots(plim__measure *m, const plim_plan *plan, plim__pass *p)
         plim__region box = v->role == PLIM__ROLE_WHOLE ? plim__region_whole(shape) : box_of_lengths(m->len[i], shape->rank);
         loosen(m, &box, shape, m->reach[i], v->moved_by, false);
         const uint64_t bytes = slot_bytes(plan, v, &box);
+        PLIM_ASSERT(bytes % (on_file(v) ? PLIM__IO_ALIGN : 64) == 0 && v->slot == p->value[plim__alias_root(p, i)].slot);
         if (bytes > m->slot[v->slot].bytes) m->slot[v->slot].bytes = bytes; /* the larger, of values that share it */
         if (v->alias_of == PLIM__NONE) m->slot[v->slot].box = box;
     }
@@ -685,6 +690,7 @@ static void walk_trips(plim__measure *m, const plim_plan *plan, plim__pass *p, p
                        uint64_t mark_first, uint64_t mark_last, turns *t)
 {
     if (mark_first == mark_last) return;
+    PLIM_ASSERT(first < last && l < p->n_cut);
     if (last - first < 2) {
         note_turn(t, first);
         note_turn(t, last);
@@ -848,6 +854,7 @@ static void set_lifetimes(plim__measure *m, const plim_plan *plan, plim__pass *p
     for (uint32_t i = 0; i < m->n_slots; i++) {
         plim__slot *s = &m->slot[i];
         if (s->first > s->last) continue;
+        PLIM_ASSERT(m->shallowest[i] <= m->deepest[i] && m->deepest[i] <= p->n_cut);
         const uint32_t out = m->shallowest[i];
         if (m->deepest[i] > out) {
             if (begins[out] < s->first) s->first = begins[out];
@@ -882,6 +889,7 @@ static void sweep(plim__measure *m, const plim__pass *p, uint64_t carried)
         m->peak = live;
         m->peak_step = t;
     }
+    PLIM_ASSERT(live + m->live[p->n_steps] == carried); /* every slot that came has left; wraps */
 }
 
 static plim_status measure_memory(plim__measure *m, const plim_plan *plan, plim__pass *p, uint64_t carried, bool exact, plim_error *err)

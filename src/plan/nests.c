@@ -1,3 +1,5 @@
+/* Asks every node's row for its loop nest and its index expressions, once per graph, into flat tables. The tables
+ * belong to plim__nests (plim__nests_free, also after a failure); const afterwards, so any thread may read them. */
 #include "plan/nests.h"
 
 #include <string.h>
@@ -29,7 +31,9 @@ plim_status plim__nests_new(plim__nests *n, const plim_graph *g, const plim__all
             memcpy(&n->index[at], index, plim__in(g, node, k)->shape.rank * sizeof *index);
             at += plim__in(g, node, k)->shape.rank;
         }
+        PLIM_ASSERT(n->axes[i].n <= PLIM__MAX_AXES && node->n_out >= 1);
     }
+    PLIM_ASSERT(in == inputs && at == total); /* the tables are full */
     return PLIM_OK;
 }
 

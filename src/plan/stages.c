@@ -1,5 +1,8 @@
 /* Stages, roles and steps of a pass whose nodes and depths are known (build.c): neighbours that can be run together, block by block; where each value
- * lives; the order in which everything is done. */
+ * lives; the order in which everything is done.
+ *
+ * Fills tables of the pass, which has room for them: a stage for each node at the most. Decides no sizes. Assumes that nodes stand in topological order and
+ * that the plan's homes say where everything is before the pass. Allocates scratch and frees it; one thread. */
 #include "plan/build.h"
 #include "core/size.h"
 #include "plan/inplace.h"
@@ -36,6 +39,7 @@ static uint32_t own_splits(const plim__pass *p, const plim__pnode *x)
     uint32_t set = 0;
     for (uint32_t a = 0; a < x->axes.n; a++) {
         const plim__axis_kind kind = x->axes.axis[a].kind;
+        PLIM_ASSERT(x->bind[a] < (int)p->n_loops);
         if (x->bind[a] >= 0 && kind != PLIM__SCAN && !(x->same_bits && plim__axis_rounds(kind))) set |= 1u << x->bind[a];
     }
     for (uint32_t l = 0; l < p->n_loops; l++)
@@ -51,6 +55,7 @@ static uint32_t splittable_with(const maker *b, uint32_t set, uint32_t first, ui
     set &= own_splits(p, &p->node[i]);
     for (uint32_t k = 0; k < b->g->node[p->node[i].node].n_in; k++) {
         const uint32_t by = p->value[p->operand[p->node[i].in0 + k]].producer;
+        PLIM_ASSERT(by == PLIM__NONE || by < i); /* topological order */
         if (by == PLIM__NONE || by < first) continue;
         for (uint32_t a = 0; a < p->node[by].axes.n; a++)
             if (p->node[by].bind[a] >= 0 && plim__axis_reduces(p->node[by].axes.axis[a].kind)) set &= ~(1u << p->node[by].bind[a]);
@@ -67,6 +72,7 @@ static bool is_pool(const maker *b, const plim__pnode *x)
 static bool may_join(const maker *b, const plim__stage *s, uint32_t i)
 {
     const plim__pnode *x = &b->p->node[i];
+    PLIM_ASSERT(i == s->first + s->count); /* the next node, and no other */
     if (s->pool || is_pool(b, x) || x->depth != s->depth || x->post != s->post) return false;
     for (uint32_t k = 0; k < b->g->node[x->node].n_in; k++) {
         const uint32_t by = b->p->value[b->p->operand[x->in0 + k]].producer;
@@ -104,6 +110,7 @@ static uint64_t traffic_of(const maker *b, uint32_t i)
 static bool crowds(const maker *b, uint32_t before, uint32_t with, uint32_t first, uint32_t i, uint64_t bytes)
 {
     const plim__pass *p = b->p;
+    PLIM_ASSERT(first < i && with != 0 && (with & before) == with);
     const int64_t room = room_along(p, with, first, i);
     if (bytes / PLIM__BLOCK_BYTES <= (uint64_t)room) return false;
     return room < room_along(p, before, first, i - 1) || room < room_along(p, own_splits(p, &p->node[i]), i, i);
@@ -115,6 +122,7 @@ static void open_stage(maker *b, uint32_t first, uint32_t end)
 {
     plim__pass *p = b->p;
     plim__stage *s = &p->stage[p->n_stages];
+    PLIM_ASSERT(first < end && end <= p->n_nodes && p->n_stages <= first); /* no stage is empty */
     *s = (plim__stage){.first = first, .count = 1, .depth = p->node[first].depth, .post = p->node[first].post, .pool = is_pool(b, &p->node[first]), .split = -1,
                        .blocks = 1, .slot = PLIM__NONE};
     uint32_t set = own_splits(p, &p->node[first]);
@@ -128,6 +136,7 @@ static void open_stage(maker *b, uint32_t first, uint32_t end)
         s->count++;
     }
     s->split_set = s->pool ? 0 : (uint8_t)set;
+    PLIM_ASSERT(!s->pool || s->count == 1);
     for (uint32_t i = first; i < first + s->count; i++) p->node[i].stage = p->n_stages;
 }
 
@@ -198,6 +207,7 @@ static bool updates_in_place(const maker *b, uint32_t node, uint32_t in)
 /* What takes the place of a state that is held: made there, or made elsewhere and copied. */
 static void take_place(const maker *b, plim__pvalue *v, uint32_t in)
 {
+    PLIM_ASSERT(b->plan->home[in].kind == PLIM__HOME_ARENA && b->g->value[in].bytes == b->g->value[v->value].bytes);
     v->role = PLIM__ROLE_WHOLE;
     v->file = PLIM__NONE;
     v->foreign = updates_in_place(b, v->producer, in);
@@ -220,10 +230,12 @@ static void role_of(maker *b, uint32_t i)
     plim__pvalue *v = &p->value[i];
     const plim__home *home = &b->plan->home[v->value];
     if (v->producer == PLIM__NONE && v->spill) { /* its file is made when the pass is settled */
+        PLIM_ASSERT(v->flat && v->streamed && !v->again); /* read back in the trip in which it was spilled */
         v->role = PLIM__ROLE_READ;
         return;
     }
     if (v->producer == PLIM__NONE) {
+        PLIM_ASSERT(home->kind != PLIM__HOME_NOWHERE); /* what is not made here is somewhere */
         v->role = home->kind == PLIM__HOME_CONST ? PLIM__ROLE_CONST : home->kind == PLIM__HOME_ARENA ? PLIM__ROLE_WHOLE : PLIM__ROLE_READ;
         v->file = v->role == PLIM__ROLE_READ ? home->file : PLIM__NONE;
         v->slot = v->role == PLIM__ROLE_WHOLE ? home->slot : PLIM__NONE;
@@ -252,6 +264,10 @@ static void role_of(maker *b, uint32_t i)
     else v->role = PLIM__ROLE_PRIVATE;
     /* What outlives the pass is there whole, even an accumulator that goes to a file as well. */
     if (v->file != PLIM__NONE && later && b->g->value[v->value].bytes <= b->f->small) v->role = PLIM__ROLE_WHOLE;
+    PLIM_ASSERT(!combined || v->role == PLIM__ROLE_ACC || v->role == PLIM__ROLE_WHOLE); /* I5 */
+    PLIM_ASSERT(x->root || v->flat || v->role == PLIM__ROLE_TILE || v->role == PLIM__ROLE_PRIVATE); /* I6 */
+    PLIM_ASSERT(!v->spill || v->role == PLIM__ROLE_WRITE || v->role == PLIM__ROLE_ACC);
+    PLIM_ASSERT(!v->spill || v->file == PLIM__NONE); /* its file is made when the pass is settled */
 }
 
 /* The blocks of a node with an output that leaves the stage are fixed: each thread makes its own block's part of all outputs. A reader inside the same
@@ -287,6 +303,7 @@ static void form_stages(maker *b)
         open_stage(b, first, p->n_nodes);
         give_roles(b, s);
         while ((wall = first_cross_block_reader(b, s)) < s->first + s->count) {
+            PLIM_ASSERT(wall > first); /* it reads a node of the stage, which comes before it */
             open_stage(b, first, wall);
             give_roles(b, s);
         }
@@ -296,6 +313,8 @@ static void form_stages(maker *b)
 
 static void add_step(plim__pass *p, plim__step_kind kind, uint32_t index, uint32_t depth, bool post)
 {
+    const uint32_t before = p->n_steps == 0 ? 0 : plim__group_of(p, p->step[p->n_steps - 1].depth, p->step[p->n_steps - 1].post);
+    PLIM_ASSERT(depth <= p->n_cut && plim__group_of(p, depth, post) >= before); /* groups stand in their order */
     p->step[p->n_steps++] = (plim__step){.kind = kind, .index = index, .depth = (uint8_t)depth, .post = post};
 }
 
@@ -320,6 +339,7 @@ static void add_writes(maker *b, const plim__pnode *x, uint32_t depth, bool post
         const plim__pvalue *v = &p->value[x->out[j]];
         const bool late = x->post || v->role == PLIM__ROLE_WHOLE || plim__out_accumulates(x, j, b->g->value[v->value].shape.rank);
         if (!written(v) || late != post || (v->role == PLIM__ROLE_WHOLE && depth > 0)) continue;
+        PLIM_ASSERT(v->role == PLIM__ROLE_WRITE || v->role == PLIM__ROLE_ACC || v->role == PLIM__ROLE_WHOLE);
         add_step(p, PLIM__STEP_WRITE, x->out[j], depth, post);
         if (!plim__write_has_ring(b->plan, p, v) && v->role != PLIM__ROLE_WHOLE) push(&b->writing, b->next_write, x->out[j]);
     }
@@ -350,6 +370,7 @@ static reading when_read(const maker *b, uint32_t v)
 {
     const plim__pass *p = b->p;
     const plim__pvalue *x = &p->value[v];
+    PLIM_ASSERT(x->producer == PLIM__NONE && x->depth <= p->n_cut);
     reading r = {.head = p->n_cut > 0 && x->depth == p->n_cut && !x->streamed, .stage = PLIM__NONE};
     for (uint32_t u = b->use0[v]; u < b->use0[v + 1]; u++) {
         const plim__stage *s = &p->stage[p->node[b->use[u]].stage];
@@ -403,6 +424,7 @@ static void add_post_steps(maker *b, uint32_t d)
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const plim__pnode *x = &p->node[i];
         if (x->post) continue;
+        PLIM_ASSERT(!x->accumulates || (x->root && x->acc_depth < x->depth)); /* complete outside of a loop that it runs in */
         if (x->accumulates && x->acc_depth == d) add_step(p, PLIM__STEP_MERGE, i, d, true);
         if (x->accumulates ? x->acc_depth == d : d == 0) add_writes(b, x, d, true);
     }
@@ -427,6 +449,7 @@ static void list_reads(maker *b)
         if (b->p->value[v].role != PLIM__ROLE_READ) continue;
         const reading r = when_read(b, v);
         if (r.head) continue;
+        PLIM_ASSERT(r.stage < b->p->n_stages); /* what is read has a reader */
         push(&b->first_read[r.stage], b->next_read, v);
     }
 }
@@ -462,6 +485,7 @@ plim_status plim__pass_stages(plim__pass *p, const plim_plan *plan, const plim__
         form_stages(&b);
         list_reads(&b);
         add_steps(&b);
+        PLIM_ASSERT(b.writing == PLIM__NONE && b.waiting == PLIM__NONE); /* every write that needs it was waited for */
     }
     plim__free(a, b.use0);
     plim__free(a, b.use);

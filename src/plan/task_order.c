@@ -55,6 +55,7 @@ static uint64_t run_task(const plim__tasks *t, uint32_t i, uint32_t *left, uint6
     for (uint32_t k = t->out.from[i]; k < t->out.from[i + 1]; k++) live += t->bytes[t->out.item[k]];
     for (uint32_t k = t->in.from[i]; k < t->in.from[i + 1]; k++) {
         const uint32_t v = t->in.item[k];
+        PLIM_ASSERT(left[v] > 0); /* each reader runs once, and no value leaves before */
         if (t->maker[v] == PLIM__NONE && left[v] == plim__list_len(&t->uses, v)) live += t->bytes[v];
         left[v]--;
     }
@@ -79,6 +80,7 @@ static uint64_t profile(const plim__tasks *t, const uint32_t *order, uint32_t *l
         if (need) need[p] = at;
         if (at > peak) peak = at;
     }
+    PLIM_ASSERT(t->stays || now == 0); /* whatever came has left */
     return peak;
 }
 
@@ -104,6 +106,7 @@ static void add_edge(orderer *o, uint32_t from, uint32_t to)
 
 static void add_part(orderer *o, uint32_t lo, uint32_t hi)
 {
+    PLIM_ASSERT(lo == (o->n_parts ? o->part[o->n_parts - 1].hi : 0) && hi <= o->t->n); /* segments follow each other without a gap */
     if (lo < hi) o->part[o->n_parts++] = (plim__order_part){.lo = lo, .hi = hi};
 }
 
@@ -214,7 +217,9 @@ static bool is_least(orderer *o, const plim__order_part *p, uint32_t at)
     uint32_t looks = 0;
     for (; at < p->hi && looks < MOST_LOOKS; at++) {
         if (o->need[at] < p->peak) continue;
-        if (least_need(o, o->order[at]) == p->peak) return true;
+        const uint64_t least = least_need(o, o->order[at]);
+        PLIM_ASSERT(least <= o->need[at] && o->need[at] == p->peak); /* this order is one of those that the least is over */
+        if (least == p->peak) return true;
         looks++;
     }
     return false;
@@ -228,6 +233,7 @@ static plim_status improve(orderer *o, plim__order_part *p)
         p->peak = highest(o->need, p);
         uint32_t at = p->lo;
         while (o->need[at] < p->peak) at++;
+        PLIM_ASSERT(at < p->hi);
         p->proven = is_least(o, p, at);
         if (p->proven || round == WINDOW_ROUNDS || *o->states == 0) return PLIM_OK;
         const uint32_t half = PLIM__ORDER_EXACT_MAX / 2;
@@ -237,6 +243,7 @@ static plim_status improve(orderer *o, plim__order_part *p)
         uint64_t states = *o->states < WINDOW_STATES ? *o->states : WINDOW_STATES;
         *o->states -= states;
         PLIM_TRY(plim__order_exact(o->order, o->place, &window, &states, o->t, o->a, o->err));
+        PLIM_ASSERT(window.peak <= p->peak && window.lo <= at && at < window.hi && o->place[o->order[at]] == at);
         *o->states += states;
         if (window.peak == p->peak) return PLIM_OK;
     }
@@ -279,6 +286,7 @@ static plim_status choose(orderer *o, uint64_t *peak, bool *proven)
         if (p->proven && p->peak > bound) bound = p->peak;
         if (p->peak > *peak) *peak = p->peak;
     }
+    PLIM_ASSERT(*peak >= bound); /* no order is better than what is proven of all */
     *proven = *peak <= bound;
     return PLIM_OK;
 }

@@ -69,7 +69,11 @@ typedef struct search {
 
 static uint64_t bit(uint32_t i) { return UINT64_C(1) << i; }
 
-static uint32_t lowest(uint64_t set) { return (uint32_t)__builtin_ctzll(set); }
+static uint32_t lowest(uint64_t set)
+{
+    PLIM_ASSERT(set != 0); /* the empty set has none, and ctz of it no value */
+    return (uint32_t)__builtin_ctzll(set);
+}
 
 /* Which tasks of the part read v; `earlier` and `later` say whether others do. */
 static uint64_t readers_of(const search *x, uint32_t v, bool *earlier, bool *later)
@@ -199,6 +203,7 @@ static void set_bound(search *x, uint64_t live)
 
 static uint64_t table_place(const search *x, uint64_t set)
 {
+    PLIM_ASSERT((x->cap_fails & (x->cap_fails - 1)) == 0 && 2 * x->n_fails <= x->cap_fails); /* so there is a free place, and the search ends */
     uint64_t h = set * UINT64_C(0x9e3779b97f4a7c15);
     h = (h ^ (h >> 32)) & (x->cap_fails - 1);
     while (x->fails[h] && x->fails[h] != set) h = (h + 1) & (x->cap_fails - 1);
@@ -225,7 +230,9 @@ static plim_status add_failure(search *x, uint64_t set)
 {
     if (set == 0) return PLIM_OK;
     if (2 * (x->n_fails + 1) > x->cap_fails) PLIM_TRY(grow_table(x));
-    x->fails[table_place(x, set)] = set;
+    const uint64_t place = table_place(x, set);
+    PLIM_ASSERT(x->fails[place] == 0); /* a set that has failed is not searched again */
+    x->fails[place] = set;
     x->n_fails++;
     return PLIM_OK;
 }
@@ -252,14 +259,17 @@ static bool fits(const search *x, const state *s, const choice *c) { return s->l
 
 static void run(search *x, state *s, const choice *c)
 {
+    PLIM_ASSERT((s->ready & bit(c->task)) && !(s->done & bit(c->task)) && x->n_run < x->n);
     s->done |= bit(c->task);
     s->ready &= ~bit(c->task);
     s->live += c->growth;
+    PLIM_ASSERT(s->live >= 0); /* what is freed was alive */
     for (uint64_t next = x->task[c->task].ready_next; next; next &= next - 1) {
         const uint32_t i = lowest(next);
         if (!(x->task[i].before & ~s->done)) s->ready |= bit(i);
     }
     x->run[x->n_run++] = (uint8_t)c->task;
+    PLIM_ASSERT(x->n_run == (uint32_t)__builtin_popcountll(s->done)); /* the path is that to this set */
 }
 
 /* Follows the chain that begins with `c` and goes on with the first task that each makes possible: does it get to where no more is alive than now? */
@@ -364,6 +374,7 @@ static answer lower(search *x, const state *start, uint8_t *best)
         const answer found = descend(x, *start);
         if (found != FOUND) return found;
         x->peak = path_peak(x, start);
+        PLIM_ASSERT(x->peak <= x->limit && x->peak >= x->bound && x->n_run == x->n);
         memcpy(best, x->run, x->n);
     }
     return NONE;
@@ -374,6 +385,7 @@ static plim_status solve(search *x, plim__order_part *part, uint8_t *best)
     for (uint32_t i = 0; i < x->n; i++) PLIM_TRY(add_task(x, i));
     relate(x);
     set_bound(x, part->live);
+    PLIM_ASSERT(x->bound <= x->peak); /* the order at hand needs no less than every order does */
     PLIM_TRY(grow_table(x));
     state start = {.live = (int64_t)part->live};
     for (uint32_t i = 0; i < x->n; i++)
@@ -387,6 +399,7 @@ plim_status plim__order_exact(uint32_t *order, uint32_t *place, plim__order_part
 {
     const uint32_t n = part->hi - part->lo;
     PLIM_ASSERT(n > 0 && n <= PLIM__ORDER_EXACT_MAX);
+    PLIM_ASSERT(place[order[part->lo]] == part->lo && place[order[part->hi - 1]] == part->hi - 1);
     uint8_t best[PLIM__ORDER_EXACT_MAX];
     uint32_t tasks[PLIM__ORDER_EXACT_MAX];
     search x = {.t = t, .a = a, .err = err, .order = order, .place = place, .lo = part->lo, .n = n, .peak = (int64_t)part->peak, .states = *states};

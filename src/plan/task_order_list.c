@@ -45,12 +45,14 @@ static void heap_put(lister *l, uint32_t at, uint32_t task)
 
 static void heap_rise(lister *l, uint32_t at, uint32_t task)
 {
+    PLIM_ASSERT(at < l->n_heap && l->waits[task] == 0);
     for (uint32_t up; at > 0 && goes_first(l, task, l->heap[up = (at - 1) / 2]); at = up) heap_put(l, at, l->heap[up]);
     heap_put(l, at, task);
 }
 
 static uint32_t heap_pop(lister *l)
 {
+    PLIM_ASSERT(l->n_heap > 0 && l->slot[l->heap[0]] == 0);
     const uint32_t top = l->heap[0], last = l->heap[--l->n_heap];
     uint32_t at = 0;
     for (uint32_t down; (down = 2 * at + 1) < l->n_heap; at = down) {
@@ -70,6 +72,7 @@ static void fell(lister *l, uint32_t task)
 
 static void wait_less(lister *l, uint32_t task)
 {
+    PLIM_ASSERT(l->waits[task] > 0 && l->slot[task] == PLIM__NONE); /* it stands in the heap only when it waits for nobody */
     if (--l->waits[task] > 0) return;
     l->since[task] = l->now;
     heap_rise(l, l->n_heap++, task);
@@ -108,6 +111,7 @@ static void has_read(lister *l, uint32_t i, uint32_t v)
     const bool first = l->left[v] == plim__list_len(&t->uses, v);
     l->left[v]--;
     l->left_xor[v] ^= i;
+    PLIM_ASSERT(l->left[v] == 0 ? l->left_xor[v] == 0 : l->left[v] > 1 || l->left_xor[v] < t->n); /* with one left, it is that one's number */
     if (t->bytes[v] == 0) return;
     if (first && t->maker[v] == PLIM__NONE) {
         for (uint32_t k = t->uses.from[v]; k < t->uses.from[v + 1]; k++) {
@@ -145,6 +149,7 @@ static void list_then(lister *l)
     for (uint32_t i = 0; i < l->t->n; i++) l->then_from[i + 2] += l->then_from[i + 1];
     for (uint32_t i = 0; i < l->t->n; i++)
         for (uint32_t k = after->from[i]; k < after->from[i + 1]; k++) l->then[l->then_from[after->item[k] + 1]++] = i;
+    PLIM_ASSERT(l->then_from[0] == 0 && l->then_from[l->t->n] == after->n_items);
 }
 
 static void fill_order(lister *l, uint32_t *order)

@@ -68,6 +68,7 @@ static bool is_free(const maker *k, uint32_t v) { return takes_memory(&k->p->val
 /* Bytes of a slot in the arena, copies included. */
 static uint64_t slot_bytes(const maker *k, uint32_t slot)
 {
+    PLIM_ASSERT(slot < k->m->n_slots && k->m->slot[slot].copies >= 1);
     return plim__round_up(k->m->slot[slot].bytes * k->m->slot[slot].copies, PLIM__IO_ALIGN);
 }
 
@@ -92,8 +93,17 @@ static void find_readers(maker *k)
         for (uint32_t j = 0; j < k->g->node[k->p->node[i].node].n_in; j++) k->readers[k->p->operand[k->p->node[i].in0 + j]] |= 1u << group_of_node(k, i);
 }
 
-static uint32_t first_group(uint32_t set) { return (uint32_t)__builtin_ctz(set); }
-static uint32_t last_group(uint32_t set) { return 31 - (uint32_t)__builtin_clz(set); }
+static uint32_t first_group(uint32_t set)
+{
+    PLIM_ASSERT(set != 0); /* neither end of an empty set is defined */
+    return (uint32_t)__builtin_ctz(set);
+}
+
+static uint32_t last_group(uint32_t set)
+{
+    PLIM_ASSERT(set != 0);
+    return 31 - (uint32_t)__builtin_clz(set);
+}
 
 /* Carries `bytes` through groups first to last. What is used in loops deeper than it is made or read lives until these loops have ended. */
 static void carry(maker *k, uint64_t bytes, uint32_t first, uint32_t last)
@@ -147,6 +157,7 @@ static plim_status choose_resident(maker *k, uint64_t resident)
         carry(k, file[i].bytes, entry_group(k, file[i].value), last_group(k->readers[file[i].value]));
     }
     if (i < n) k->u->left_out = taken + file[i].bytes;
+    PLIM_ASSERT(taken <= resident && k->u->left_out > taken);
     plim__free(&k->plan->alloc, file);
     return PLIM_OK;
 }
@@ -159,12 +170,14 @@ static void find_carried(maker *k, uint32_t v)
     const uint32_t last = k->u->n_groups - 1;
     if (!takes_memory(x) || x->foreign) return;
     const bool is_ring = k->m->slot[x->slot].copies > 1 && x->alias_of == PLIM__NONE;
+    PLIM_ASSERT(!is_ring || (p->n_cut > 0 && !x->flat && (x->role == PLIM__ROLE_READ || x->role == PLIM__ROLE_WRITE))); /* only tiles take turns */
     const uint64_t bytes = value_bytes(k, v);
     const plim__pnode *by = x->producer == PLIM__NONE ? NULL : &p->node[x->producer];
     if (x->role == PLIM__ROLE_WHOLE || is_ring) {
         k->u->is_carried[v] = true;
         carry(k, bytes, 0, last);
     } else if (by && by->accumulates) {
+        PLIM_ASSERT(by->acc_depth < by->depth && (!k->readers[v] || first_group(k->readers[v]) > p->n_cut)); /* read behind the loops only: I5 */
         const uint32_t merged = plim__group_of(p, by->acc_depth, true), read = k->readers[v] ? last_group(k->readers[v]) : 0;
         k->u->is_carried[v] = true;
         carry(k, bytes, by->acc_depth, read > merged ? read : merged);
@@ -191,6 +204,7 @@ static plim_status list_carried(maker *k, uint64_t resident)
 static plim__task_transfer transfer_of(const maker *k, const plim__pvalue *v, bool write)
 {
     double bytes;
+    PLIM_ASSERT(v->file != PLIM__NONE || v->spill); /* the one has a file, the other will have one */
     const plim__box_cost cost = plim__transfer_cost(k->m, k->plan, k->p, v, write, &bytes);
     return (plim__task_transfer){cost.seconds, fmax(cost.seconds, cost.latency), cost.cpu / k->plan->threads};
 }
@@ -207,6 +221,7 @@ static void price_transfers(maker *k)
         const bool write = s->kind == PLIM__STEP_WRITE;
         const plim__task_transfer x = transfer_of(k, v, write);
         if (is_free(k, s->index)) {
+            PLIM_ASSERT(k->m->slot[v->slot].copies == 1 || v->alias_of != PLIM__NONE); /* rings are carried */
             (write ? k->u->store : k->u->fetch)[s->index] = x;
             continue;
         }
@@ -225,6 +240,7 @@ static plim_status list_task(maker *k, uint32_t i)
     const plim__stage *s = &k->p->stage[i];
     plim__tasks *u = k->u;
     u->group[i] = (uint8_t)plim__group_of(k->p, s->depth, s->post);
+    PLIM_ASSERT(u->group[i] < u->n_groups && s->count > 0);
     u->seconds[i] = plim__stage_seconds(k->m, k->plan, k->p, s);
     for (uint32_t n = s->first; n < s->first + s->count; n++) {
         const plim__pnode *x = &k->p->node[n];
@@ -234,6 +250,7 @@ static plim_status list_task(maker *k, uint32_t i)
         }
         for (uint32_t j = 0; j < k->g->node[x->node].n_out; j++)
             if (is_free(k, x->out[j])) PLIM_TRY(add(k, &u->out, x->out[j]));
+        PLIM_ASSERT(x->stage == i && k->p->value[x->out[0]].producer == n);
     }
     close_list(&u->in);
     close_list(&u->out);
@@ -246,6 +263,7 @@ static void size_values(maker *k)
     const plim__pass *p = k->p;
     for (uint32_t v = 0; v < p->n_values; v++) {
         if (!takes_memory(&p->value[v])) continue;
+        PLIM_ASSERT(!p->value[v].foreign || !k->u->is_carried[v]); /* no group of this pass pays for a slot that is none of it */
         if (!p->value[v].foreign && !k->u->is_carried[v]) u->bytes[v] = value_bytes(k, v);
         if (p->value[v].producer != PLIM__NONE) u->maker[v] = p->node[p->value[v].producer].stage;
         u->stays[v] = p->n_cut == 0 && k->plan->is_output[p->value[v].value] && k->plan->write_file[p->value[v].value] == PLIM__NONE;
@@ -269,6 +287,7 @@ static plim_status list_uses(maker *k)
     for (uint32_t v = 0; v < n; v++) l->from[v + 2] += l->from[v + 1];
     for (uint32_t i = 0; i < u->n; i++)
         for (uint32_t j = u->in.from[i]; j < u->in.from[i + 1]; j++) l->item[l->from[u->in.item[j] + 1]++] = i;
+    PLIM_ASSERT(l->from[0] == 0 && l->from[n] == u->in.n_items);
     l->n = n;
     l->n_items = u->in.n_items;
     return PLIM_OK;
@@ -311,7 +330,10 @@ static plim_status list_over(maker *k)
         uint32_t in[PLIM__MAX_OVERWRITABLE];
         const uint32_t n = is_free(k, v) && k->u->bytes[v] > 0 ? plim__sharing_find(&x, v, in) : 0;
         for (uint32_t i = 0; i < n && status == PLIM_OK; i++)
-            if (is_free(k, in[i])) status = add(k, &k->u->over, in[i]);
+            if (is_free(k, in[i])) {
+                PLIM_ASSERT(in[i] != v && k->u->maker[in[i]] != k->u->maker[v]); /* an input of the task, made before it */
+                status = add(k, &k->u->over, in[i]);
+            }
         close_list(&k->u->over);
     }
     plim__sharing_free(&x, &k->plan->alloc);
@@ -326,12 +348,14 @@ static plim_status list_remake(maker *k, uint32_t v, uint32_t mark)
     if (task != PLIM__NONE && is_free(k, v)) {
         const plim__stage *s = &k->p->stage[task];
         const uint32_t end = s->first + s->count;
+        PLIM_ASSERT(k->p->value[v].producer >= s->first && k->p->value[v].producer < end);
         memset(&k->wanted[s->first], 0, s->count * sizeof *k->wanted);
         for (uint32_t i = end; i-- > s->first;) {
             const plim__pnode *x = &k->p->node[i];
             for (uint32_t j = 0; j < k->g->node[x->node].n_out; j++) k->wanted[i] |= x->out[j] == v;
             for (uint32_t j = 0; j < k->g->node[x->node].n_in && k->wanted[i]; j++) {
                 const uint32_t in = k->p->operand[x->in0 + j];
+                PLIM_ASSERT(k->p->value[in].role != PLIM__ROLE_PRIVATE || (k->p->value[in].producer >= s->first && k->p->value[in].producer < i));
                 if (k->p->value[in].role == PLIM__ROLE_PRIVATE) k->wanted[k->p->value[in].producer] = true;
                 else if (is_free(k, in)) PLIM_TRY(add_value(k, &u->remake_in, in, mark));
             }
@@ -368,8 +392,8 @@ static plim_status new_tables(maker *k)
     u->first_of = plim__new(a, k->g->n_values, sizeof *u->first_of, k->err);
     k->wanted = plim__new(a, k->p->n_nodes, sizeof *k->wanted, k->err);
     k->node_seconds = plim__new(a, k->p->n_nodes, sizeof *k->node_seconds, k->err);
-    if (!u->group || !u->extra || !u->seconds || !u->bytes || !u->maker || !u->stays || !u->fetch || !u->store || !u->remake_seconds || !k->seen || !k->readers ||
-        !u->is_carried || !u->next_of || !u->first_of || !k->wanted || !k->node_seconds)
+    if (!u->group || !u->extra || !u->seconds || !u->bytes || !u->maker || !u->stays || !u->fetch || !u->store || !u->remake_seconds || !k->seen ||
+        !k->readers || !u->is_carried || !u->next_of || !u->first_of || !k->wanted || !k->node_seconds)
         return PLIM_E_NOMEM;
     memset(u->maker, 0xff, values * sizeof *u->maker);
     memset(k->seen, 0xff, values * sizeof *k->seen);

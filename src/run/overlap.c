@@ -1,3 +1,7 @@
+/* Finds where the transfers of a pass begin and end, once, before it runs: see overlap.h.
+ *
+ * Asks the plan's slots and steps and changes nothing in them; that reads and writes which share memory or a file do not
+ * meet follows from I2, I3 and I10. Allocates the two lists, which the caller frees; any thread. */
 #include "run/overlap.h"
 #include "plan/advance.h"
 
@@ -99,6 +103,7 @@ plim_status plim__overlap_new(plim__overlap *out, const plim_plan *plan, const p
     if (!out->read || !out->wait) return PLIM_E_NOMEM;
     find_groups(out, p);
     list_transfers(out, plan, p);
+    PLIM_ASSERT(out->n_waits == waits && out->n_reads <= reads); /* rings are read ahead instead */
     return PLIM_OK;
 }
 

@@ -343,6 +343,7 @@ static plim_status step_read(pass_run *r, uint32_t index)
     const uint32_t copy = copy_now(r, v);
     if (plim__read_is_early(r->p, v)) r->ended++; /* it has been issued: its memory is free at its own step */
     else if (!reads_ahead(r, v)) PLIM_TRY(issue_read(r, index, &r->tile.region[index], copy));
+    PLIM_ASSERT(r->ended <= r->begun);
     return wait_for(r, &r->transfer[index][copy]);
 }
 

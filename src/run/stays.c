@@ -1,4 +1,5 @@
-/* What stays from run to run, piece by piece: in its slot of the arena, or in the file of our own that the plan gave it. */
+/* What stays from run to run, piece by piece: in its slot of the arena, or in the file of our own that the plan gave it.
+ * Only between runs that are open, and by the thread that runs them. Allocates nothing; what goes through the page cache is dropped from it. */
 #include "core/size.h"
 #include "run/pass_run.h"
 #include "run/run.h"
@@ -19,6 +20,7 @@ static plim_status no_place(const plim_plan *plan, uint32_t value, plim_error *e
 
 static char *held_at(const plim_plan *plan, uint32_t value)
 {
+    PLIM_ASSERT(!plan->held[value] || plim__slot_is_held(plan, plan->home[value].slot));
     return plan->held[value] ? (char *)plan->run->arena + plan->slot[plan->home[value].slot].offset : NULL;
 }
 
