@@ -273,10 +273,10 @@ static plim_status check_state_reader(const plim_plan *plan, const plim__pass *p
     const plim__pnode *w = &p->node[x->writer], *r = &p->node[x->reader];
     plim__region written, need;
     PLIM_ASSERT(x->reader != x->writer && x->in < g->node[r->node].n_in && x->out < g->node[w->node].n_out);
+    const bool behind = x->reader < x->writer && (p->n_cut == 0 || w->post);
     plim__region_writes(g, &g->node[w->node], &w->axes, x->out, &tile->axis[w->axis0], &written);
     plim__region_reads(g, &g->node[r->node], x->in, &tile->axis[r->axis0], &need);
-    const bool behind = x->reader < x->writer && (p->n_cut == 0 || w->post);
-    const bool alone = p->n_cut == 0 || w->depth == 0 || plim__box_is_inside(&need, &written);
+    const bool alone = p->n_cut == 0 || w->depth == 0 || plim__is_idle(r, &tile->axis[r->axis0]) || plim__box_is_inside(&need, &written);
     PLIM_FAIL_IF(!behind || !alone, err, PLIM_E_PLAN, "I9: node %u reads the state '%s' that node %u overwrites",
                  r->node, g->value[g->node[r->node].in[x->in]].name, w->node);
     return PLIM_OK;

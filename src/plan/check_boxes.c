@@ -42,13 +42,6 @@ static const char *op_name(const looker *k, const plim__pnode *n)
     return plim__op_row_of(graph_node(k, n)->op)->name;
 }
 
-static bool is_empty(const plim__pnode *n, const plim__range *axis)
-{
-    for (uint32_t a = 0; a < n->axes.n; a++)
-        if (axis[a].hi <= axis[a].lo) return true;
-    return false;
-}
-
 static uint64_t dense_bytes(const plim__value *v, const plim__region *box)
 {
     return plim__region_count(box) * plim_dtype_bytes(v->dtype);
@@ -243,7 +236,7 @@ static plim_status check_block_fits(const looker *k, const plim__stage *s, const
                          (unsigned long long)v->private_bytes);
         }
     }
-    if (!row->scratch || is_empty(n, axis)) return PLIM_OK;
+    if (!row->scratch || plim__is_idle(n, axis)) return PLIM_OK;
     for (uint32_t a = 0; a < n->axes.n; a++) len[a] = plim__range_len(axis[a]);
     const uint64_t scratch = row->scratch(k->g, node, len, s->pool ? k->plan->pool_threads : 1);
     PLIM_FAIL_IF(s->scratch_offset + scratch > s->private_bytes, k->err, PLIM_E_PLAN,
@@ -289,7 +282,7 @@ static plim_status check_block(looker *k, const plim__stage *s, uint32_t block, 
         const plim__pnode *n = &k->p->node[i];
         if (leaves(k, n)) PLIM_TRY(check_block_follows(k, s, n, block, blocks));
         PLIM_TRY(check_block_fits(k, s, n));
-        if (is_empty(n, &k->block.axis[n->axis0])) continue;
+        if (plim__is_idle(n, &k->block.axis[n->axis0])) continue;
         PLIM_TRY(check_axes(k, n, &k->block.axis[n->axis0]));
         PLIM_TRY(check_reads(k, n, &k->block));
     }
@@ -331,7 +324,7 @@ static plim_status check_tile(looker *k, const int64_t *trip)
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const plim__pnode *n = &p->node[i];
         PLIM_TRY(check_copies(k, n));
-        if (is_empty(n, &k->tile.axis[n->axis0])) continue;
+        if (plim__is_idle(n, &k->tile.axis[n->axis0])) continue;
         PLIM_TRY(check_axes(k, n, &k->tile.axis[n->axis0]));
         PLIM_TRY(check_reads(k, n, NULL));
     }

@@ -293,8 +293,13 @@ static plim_status walk_steps(const plim_plan *plan, const plim__pass *p, const 
         PLIM_TRY(check_step_place(p, t, err));
         PLIM_TRY(check_step(plan, p, x, t, err));
     }
-    for (uint32_t i = 0; i < p->n_stages; i++)
+    uint64_t in_stages = 0;
+    for (uint32_t i = 0; i < p->n_stages; i++) {
         PLIM_FAIL_IF(!x->done[i], err, PLIM_E_PLAN, "I4: stage %u is never run", i);
+        in_stages += p->stage[i].count;
+    }
+    PLIM_FAIL_IF(in_stages != p->n_nodes, err, PLIM_E_PLAN, "I4: the stages have %llu nodes, the pass has %u",
+                 (unsigned long long)in_stages, p->n_nodes);
     for (uint32_t i = 0; i < p->n_nodes; i++)
         PLIM_FAIL_IF(p->node[i].stage >= p->n_stages || p->node[i].accumulates != x->merged[i], err, PLIM_E_PLAN,
                      "I4: node %u is in no stage, or never merged", p->node[i].node);

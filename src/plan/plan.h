@@ -164,6 +164,14 @@ typedef struct plim__pass {
 
 static inline uint32_t plim__group_of(const plim__pass *p, uint32_t depth, bool post) { return post ? 2 * p->n_cut - depth : depth; }
 
+/** Is there nothing for the node to do, in a part of its axes? Then it reads nothing. */
+static inline bool plim__is_idle(const plim__pnode *n, const plim__range *axis)
+{
+    for (uint32_t a = 0; a < n->axes.n; a++)
+        if (axis[a].hi <= axis[a].lo) return true;
+    return false;
+}
+
 /** A piece of the arena. */
 typedef struct plim__slot {
     uint32_t value; /* PLIM__NONE: a stage's private memory */

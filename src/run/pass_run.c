@@ -463,13 +463,6 @@ static bool blocks_combine(const pass_run *r, const plim__pnode *n)
     return false;
 }
 
-static bool empty_part(const plim__pnode *n, const plim__range *axis)
-{
-    for (uint32_t a = 0; a < n->axes.n; a++)
-        if (axis[a].hi <= axis[a].lo) return true;
-    return false;
-}
-
 static plim__view operand_view(pass_run *r, uint32_t index, uint32_t thread)
 {
     const plim__pvalue *v = &r->p->value[index];
@@ -500,7 +493,7 @@ static void run_node(pass_run *r, const plim__pnode *n, uint32_t thread)
     }
     for (uint32_t k = 0; k < node->n_in; k++) w->in[k] = operand_view(r, r->p->operand[n->in0 + k], thread);
     if (atomic_load_explicit(&r->broken, memory_order_relaxed)) return;
-    const bool first = row->init && !n->accumulates && !blocks_combine(r, n), empty = empty_part(n, axis);
+    const bool first = row->init && !n->accumulates && !blocks_combine(r, n), empty = plim__is_idle(n, axis);
     const plim__call call = {.graph = r->g, .node = node, .in = w->in, .out = out, .axis = axis, .fresh = first && !empty && row->flags & PLIM__OP_SETS,
                              .scratch = s->slot == PLIM__NONE ? NULL : (char *)slot_at(r, s->slot, thread) + s->scratch_offset,
                              .threads = s->pool ? r->plan->pool_threads : 1};
@@ -611,7 +604,7 @@ static plim_status give_to_caller(pass_run *r, const plim__step *s, bool *given)
     *given = false;
     if (s->kind != PLIM__STEP_STAGE) return PLIM_OK;
     const plim__pnode *n = &r->p->node[r->p->stage[s->index].first];
-    if (!(plim__op_row_of(r->g->node[n->node].op)->flags & PLIM__OP_CALLER) || empty_part(n, &r->tile.axis[n->axis0])) return PLIM_OK;
+    if (!(plim__op_row_of(r->g->node[n->node].op)->flags & PLIM__OP_CALLER) || plim__is_idle(n, &r->tile.axis[n->axis0])) return PLIM_OK;
     PLIM_ASSERT(r->p->stage[s->index].count == 1 && r->p->stage[s->index].pool);
     *given = true;
     return wait_outputs(r, n);

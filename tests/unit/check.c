@@ -633,6 +633,19 @@ static bool stage_runs_early(fixture *f, uint32_t way)
     return false;
 }
 
+static bool stage_forgets_a_node(fixture *f, uint32_t way)
+{
+    for (uint32_t q = 0; q < f->plan->n_passes; q++) {
+        plim__pass *p = &f->plan->pass[q];
+        for (uint32_t i = 0; i < p->n_stages; i++) {
+            if (p->stage[i].count < 2 || !is_meant(&way)) continue;
+            p->stage[i].count--;
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool stage_is_left_out(fixture *f, uint32_t way)
 {
     for (uint32_t q = 0; q < f->plan->n_passes; q++) {
@@ -1059,6 +1072,7 @@ static const struct {
     {"I4:", operand_is_another, ALL},
     {"I4:", input_is_nowhere, ALL},
     {"I4:", stage_runs_early, ALL},
+    {"I4:", stage_forgets_a_node, ALL},
     {"I4:", stage_is_left_out, 0},           /* needs two stages next to each other and no step else at an end */
     {"I5:", sum_is_read_early, CUT | STATE}, /* there is no loop elsewhere */
     {"I6:", tiles_are_no_partition, ALL},
