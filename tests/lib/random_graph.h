@@ -133,7 +133,9 @@ static inline plim_status random_op(random_graph *r, uint32_t a, uint32_t *out)
     case 1:
     case 2: return random_apply(r, binary[random_below(r, COUNT_OF(binary))], a, b, out);
     case 3: return rank >= 2 && rank <= 3 ? plim__op_transpose(r->g, a, turned, out, NULL) : PLIM_E_INVALID;
-    case 4: return plim__op_reduce(r->g, how, a, 1u << d, random_below(r, 2), PLIM_F32, out, NULL);
+    case 4:
+        return plim__op_reduce(r->g, how, a, 1 + random_below(r, (1u << rank) - 1), random_below(r, 2), PLIM_F32, out,
+                               NULL);
     case 5: return random_matmul(r, a, out);
     case 6: return random_reshape(r, a, out);
     case 7: return random_slice(r, a, out);
@@ -163,15 +165,33 @@ static inline bool random_is_read(const plim_graph *g, uint32_t v)
     return false;
 }
 
-/* Another value takes the place of input `in`: made from it, and from something of the same shape where there is such a
- * thing. */
+/* Something of the shape of `in` for its update: what a node has made, or the sum of that over dimensions that come
+ * first. */
+static inline uint32_t random_gradient(random_graph *r, uint32_t in)
+{
+    const plim_shape to = r->g->value[in].shape;
+    uint32_t best = in, from = PLIM__NONE, extra = 0;
+    for (uint32_t v = 0; v < r->g->n_values; v++) {
+        const plim_shape *s = &r->g->value[v].shape;
+        bool ends = r->g->value[v].kind == PLIM__VALUE_NODE && s->rank >= to.rank;
+        for (uint32_t d = 0; d < to.rank && ends; d++) ends = s->dim[s->rank - to.rank + d] == to.dim[d];
+        if (ends && s->rank == to.rank) best = v;
+        if (ends && s->rank > to.rank) {
+            from = v;
+            extra = s->rank - to.rank;
+        }
+    }
+    if (from == PLIM__NONE || random_below(r, 3) == 0) return best;
+    assert_int_equal(plim__op_reduce(r->g, PLIM__REDUCE_SUM, from, (1u << extra) - 1, false, PLIM_F32, &best, NULL),
+                     PLIM_OK);
+    return best;
+}
+
+/* A computed value takes the place of input `in`. */
 static inline void random_update(random_graph *r, uint32_t in)
 {
-    uint32_t by = in, out;
-    for (uint32_t v = 0; v < r->g->n_values; v++)
-        if (r->g->value[v].kind == PLIM__VALUE_NODE && plim__shape_equal(&r->g->value[v].shape, &r->g->value[in].shape))
-            by = v;
-    assert_int_equal(random_apply(r, PLIM__EW_MUL, in, by, &out), PLIM_OK);
+    uint32_t out;
+    assert_int_equal(random_apply(r, PLIM__EW_MUL, in, random_gradient(r, in), &out), PLIM_OK);
     assert_int_equal(random_apply(r, PLIM__EW_SUB, in, out, &out), PLIM_OK);
     assert_int_equal(plim__graph_state(r->g, in, out, NULL), PLIM_OK);
 }
@@ -191,13 +211,26 @@ static inline void random_outputs(random_graph *r)
     }
 }
 
+/* An input that will be overwritten; half of them are parameters of the first input's rows. */
+static inline uint32_t random_state(random_graph *r)
+{
+    const plim_shape *x = &r->g->value[0].shape;
+    if (x->rank < 2 || random_below(r, 2)) return random_input(r, random_shape(r), PLIM__STAY_MAY);
+    plim_shape s = {.rank = x->rank - 1};
+    for (uint32_t d = 0; d < s.rank; d++) s.dim[d] = x->dim[d + 1];
+    const uint32_t v = random_input(r, s, PLIM__STAY_MAY);
+    uint32_t out;
+    assert_int_equal(random_apply(r, PLIM__EW_MUL, 0, v, &out), PLIM_OK);
+    return v;
+}
+
 static inline void random_graph_fill(random_graph *r)
 {
     uint32_t in[4], out;
     const uint32_t inputs = 1 + random_below(r, 3);
     assert_true(r->how.states <= COUNT_OF(in));
     for (uint32_t i = 0; i < inputs; i++) random_input(r, random_shape(r), PLIM__STAY_FILE);
-    for (uint32_t i = 0; i < r->how.states; i++) in[i] = random_input(r, random_shape(r), PLIM__STAY_MAY);
+    for (uint32_t i = 0; i < r->how.states; i++) in[i] = random_state(r);
     for (uint32_t i = 0; i < r->how.ops; i++) {
         const uint32_t a = random_value(r);
         const plim_shape *s = &r->g->value[a].shape;

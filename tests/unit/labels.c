@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#define PROGRAMS 400
+#define PROGRAMS 2000
 
 typedef struct lab {
     random_graph r;
