@@ -34,6 +34,7 @@ typedef struct builder {
     bool *later;        /* [n_nodes] a node of a later pass reads it */
     bool *remade;       /* [n_nodes] a later pass makes it again */
     bool *again;        /* [n_nodes] scratch */
+    uint8_t *exact;     /* [n_nodes of the pass] loops along which a node's ranges are just the trip's parts */
     double *price;      /* [n_nodes] seconds to recompute it in a later pass */
     bool *refused;      /* [n_nodes] an update that these loops would do more than once: it is left to a later pass */
     bool *reads_old;    /* [n_nodes] making it again in a later pass would read a state that this one overwrites */
@@ -548,6 +549,71 @@ static bool loops_are_sound(const builder *b, uint32_t *again)
     return moved == (1u << p->n_cut) - 1;
 }
 
+/* Does pass node i read of its input k, along dimension d, just the part of a loop's trip? */
+static bool reads_exactly(const builder *b, uint32_t i, uint32_t k, uint32_t d, int loop)
+{
+    const plim__pnode *x = &b->p->node[i];
+    const plim__index *index = &plim__nest_reads(b->labels->nest, x->node, k)[d];
+    if (index->axis < 0 || x->bind[index->axis] != loop || !(b->exact[i] & 1u << loop)) return false;
+    return index->stride == 1 && index->offset == 0 && index->div == 1 && index->window == 1 &&
+           x->axes.axis[index->axis].extent == b->g->value[b->g->node[x->node].in[k]].shape.dim[d];
+}
+
+/* Along which loops are the ranges of each node just the trip's parts: nobody who reads what it makes widens them. */
+static void find_exact(builder *b)
+{
+    const plim__pass *p = b->p;
+    for (uint32_t i = 0; i < p->n_nodes; i++) b->exact[i] = (uint8_t)((1u << b->n_cut) - 1);
+    for (uint32_t i = p->n_nodes; i-- > 0;) {
+        const plim__node *n = &b->g->node[p->node[i].node];
+        for (uint32_t k = 0; k < n->n_in; k++) {
+            const plim__pvalue *v = &p->value[p->operand[p->node[i].in0 + k]];
+            if (v->producer == PLIM__NONE) continue;
+            const plim__pnode *by = &p->node[v->producer];
+            PLIM_ASSERT(v->producer < i);
+            for (uint32_t d = 0; d < b->g->value[v->value].shape.rank; d++) {
+                const int a = by->axes.out[b->g->value[v->value].out][d], loop = a < 0 ? -1 : by->bind[a];
+                if (loop < 0 || (uint32_t)loop >= b->n_cut || reads_exactly(b, i, k, d, loop)) continue;
+                b->exact[v->producer] &= (uint8_t)~(1u << loop);
+            }
+        }
+    }
+}
+
+/* Does everybody in the pass who reads a state that node x overwrites inside loops read no more of it than their trip's part?
+ * Whether somebody widens what a reader makes is known only here. */
+static bool overwrites_alone(const builder *b, const plim__pnode *x)
+{
+    const plim__node *n = &b->g->node[x->node];
+    const uint32_t outside = (1u << x->depth) - 1;
+    for (uint32_t j = 0; j < n->n_out; j++) {
+        if (b->plan->replaces[n->out[j]] == PLIM__NONE) continue;
+        const uint32_t in = b->g->state[b->plan->replaces[n->out[j]]].in;
+        for (uint32_t k = b->plan->use0[in]; k < b->plan->use0[in + 1]; k++) {
+            const uint32_t u = b->plan->use[k];
+            if (u != x->node && b->keep[u] && (outside & ~b->exact[b->pnode[u]])) return false;
+        }
+    }
+    return true;
+}
+
+/* @param again  set to an update that has to be left to a later pass; or PLIM__NONE */
+static bool updates_are_sound(builder *b, uint32_t *again)
+{
+    *again = PLIM__NONE;
+    bool any = false;
+    for (uint32_t i = 0; i < b->p->n_nodes; i++) any |= b->p->node[i].depth > 0 && updates_state(b, b->p->node[i].node);
+    if (!any) return true;
+    find_exact(b);
+    for (uint32_t i = 0; i < b->p->n_nodes; i++) {
+        const plim__pnode *x = &b->p->node[i];
+        if (x->depth == 0 || !updates_state(b, x->node) || overwrites_alone(b, x)) continue;
+        *again = x->node;
+        return false;
+    }
+    return true;
+}
+
 /* Joins uses of one file whose dimensions move with the same loops: one box, the hull, serves them all.
  * @param to, before  scratch, n_values each: where a value went; an earlier use of the same file, kept and seen from where it went */
 static void join_reads(builder *b, uint8_t (*dim_needs)[PLIM_MAX_RANK], uint32_t *to, uint32_t *before)
@@ -589,12 +655,13 @@ static plim_status new_builder(builder *b)
     b->later = plim__new(a, n, sizeof *b->later, b->err);
     b->remade = plim__new(a, n, sizeof *b->remade, b->err);
     b->again = plim__new(a, n, sizeof *b->again, b->err);
+    b->exact = plim__new(a, n, sizeof *b->exact, b->err);
     b->reads_old = plim__new(a, n, sizeof *b->reads_old, b->err);
     b->refused = plim__new(a, n, sizeof *b->refused, b->err);
     b->price = plim__new(a, n, sizeof *b->price, b->err);
     b->pnode = plim__new(a, n, sizeof *b->pnode, b->err);
     b->pvalue = plim__new(a, b->g->n_values, sizeof *b->pvalue, b->err);
-    if (!b->state || !b->depth || !b->accumulates || !b->within || !b->root || !b->keep || !b->later || !b->remade || !b->again || !b->reads_old || !b->refused || !b->price ||
+    if (!b->state || !b->depth || !b->accumulates || !b->within || !b->root || !b->keep || !b->later || !b->remade || !b->again || !b->exact || !b->reads_old || !b->refused || !b->price ||
         !b->pnode || !b->pvalue)
         return PLIM_E_NOMEM;
     memset(b->pnode, 0xff, n * sizeof *b->pnode);
@@ -634,6 +701,7 @@ static void free_builder(builder *b)
     plim__free(a, b->later);
     plim__free(a, b->remade);
     plim__free(a, b->again);
+    plim__free(a, b->exact);
     plim__free(a, b->reads_old);
     plim__free(a, b->refused);
     plim__free(a, b->price);
@@ -685,7 +753,7 @@ static plim_status build_nodes(builder *b, uint32_t cut, const uint8_t *order, u
     collect(b);
     if (b->p->n_nodes == 0) return PLIM_E_PLAN;
     PLIM_TRY(find_depths_of(b));
-    return loops_are_sound(b, again) ? PLIM_OK : PLIM_E_PLAN;
+    return loops_are_sound(b, again) && updates_are_sound(b, again) ? PLIM_OK : PLIM_E_PLAN;
 }
 
 plim_status plim__pass_build(plim__pass *out, const plim_plan *plan, const plim__frontier *f, const plim__labels *labels, uint32_t cut,

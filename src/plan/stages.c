@@ -253,12 +253,13 @@ static void role_of(maker *b, uint32_t i)
     const bool scanned = x->accumulates && !combined;
     const bool in_parts = combined ? is_complete_in_parts(x) : v->depth > 0 && !x->post; /* each can go to a file by itself */
     v->file = v->again ? PLIM__NONE : b->plan->write_file[v->value];
+    const bool in_memory = b->plan->is_output[v->value] && !v->again && v->file == PLIM__NONE; /* as a result */
     if (scanned && used_from(b, i, 0)) v->role = PLIM__ROLE_WHOLE; /* they read it when its loops have ended */
     else if (v->file != PLIM__NONE) v->role = combined ? PLIM__ROLE_ACC : PLIM__ROLE_WRITE;
-    else if (v->spill || (x->root && later && in_parts && b->g->value[v->value].bytes > b->f->spill_above)) {
+    else if (v->spill || (x->root && later && in_parts && !in_memory && b->g->value[v->value].bytes > b->f->spill_above)) {
         v->role = combined ? PLIM__ROLE_ACC : PLIM__ROLE_WRITE;
         v->spill = true;
-    } else if ((b->plan->is_output[v->value] && !v->again) || scanned || (x->root && later)) v->role = PLIM__ROLE_WHOLE;
+    } else if (in_memory || scanned || (x->root && later)) v->role = PLIM__ROLE_WHOLE;
     else if (combined) v->role = PLIM__ROLE_ACC;
     else if (used_from(b, i, p->stage[x->stage].first + p->stage[x->stage].count) || unread_reduction(b, i, x)) v->role = PLIM__ROLE_TILE;
     else v->role = PLIM__ROLE_PRIVATE;
