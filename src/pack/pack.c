@@ -27,13 +27,23 @@
 
 #define DEFAULT_SECONDS 1.0
 
+/* A part as the exact search sees it: its buffers, or its blocks (pack_blocks.c). */
+enum { FACE_BLOCKS, FACE_BUFFERS, FACES };
+
+typedef struct face {
+    const plim__pack_view *view; /* NULL: there is no such face */
+    plim__exact *exact;
+    uint32_t *blame;             /* (RECIPES, sections) */
+} face;
+
 typedef struct part_state {
     const plim__pack_part *part;
     int64_t *offset;    /* (n) of the best packing */
     int64_t height;     /* above the part's base */
     int64_t least;      /* proven: no packing of the part is lower */
-    plim__exact *exact; /* made when first needed, */
-    uint32_t *blame;    /* (RECIPES, sections) and this too */
+    face face[FACES];
+    plim__pack_blocks blocks; /* of FACE_BLOCKS: made anew for each turn of the recipes */
+    uint32_t variants;        /* of blocks made so far */
     uint32_t restarts;
     uint64_t quota;     /* nodes for one question of the next round */
     char method[48];
@@ -52,6 +62,7 @@ typedef struct packer {
     int64_t goal;           /* units; a packing this high ends the search */
     uint64_t random;
     uint64_t steps, nodes;  /* left */
+    plim_status status;     /* of the newest restart: no memory for other blocks ends the search */
     uint64_t start_ns, deadline_ns;
     uint64_t node_ns;       /* measured; keeps the last restart inside the deadline */
 } packer;
@@ -214,7 +225,7 @@ static const recipe recipes[] = {
     {PLIM__ORDER_TAW, 100, 0.1, {.backjump = true, .rank_weight = 0.02}},
     {PLIM__ORDER_AREA, 0, 0.1, {.backjump = false, .rank_weight = 0.02}},
 };
-enum { RECIPES = sizeof recipes / sizeof *recipes };
+enum { RECIPES = sizeof recipes / sizeof *recipes, BUFFER_TURNS = 8, TURNS = RECIPES }; /* of so many turns the last one is of the buffers, the others are of blocks */
 
 static uint64_t luby(uint32_t i)
 {
@@ -226,9 +237,8 @@ static uint64_t luby(uint32_t i)
     }
 }
 
-static void make_order(packer *k, part_state *s, const recipe *r, uint32_t *blame, bool plain)
+static void make_order(packer *k, const plim__pack_view *v, const recipe *r, uint32_t *blame, bool plain)
 {
-    const plim__pack_view *v = &s->part->view;
     for (uint32_t i = 0; i < v->sections; i++) {
         k->blame_below[i + 1] = k->blame_below[i] + blame[i];
         blame[i] -= (blame[i] + 9) / 10; /* fades by a tenth per order made of it */
@@ -248,13 +258,62 @@ static void make_order(packer *k, part_state *s, const recipe *r, uint32_t *blam
 static uint64_t restart_limit(const packer *k, const part_state *s, uint64_t quota)
 {
     const uint64_t n = s->part->view.n;
-    uint64_t limit = (n < 256 ? 8 * n : n < 1024 ? 2048 : 2 * n) * luby(s->restarts / RECIPES + 1);
+    uint64_t limit = (n < 256 ? 8 * n : n < 1024 ? 2048 : 2 * n) * luby(s->restarts / TURNS + 1);
     if (limit > quota) limit = quota;
     if (limit > k->nodes) limit = k->nodes;
     if (!k->deadline_ns) return limit;
     const uint64_t now = now_ns();
     const uint64_t left = now < k->deadline_ns ? (k->deadline_ns - now) / k->node_ns : 0;
     return limit < left ? limit : left;
+}
+
+static void close_face(face *f, const plim__alloc *a)
+{
+    plim__exact_free(&f->exact, a);
+    plim__free(a, f->blame);
+    *f = (face){0};
+}
+
+static plim_status open_face(face *f, const plim__pack_view *view, const plim__alloc *a, plim_error *err)
+{
+    f->view = view;
+    f->blame = plim__new(a, (uint64_t)RECIPES * view->sections, sizeof *f->blame, err);
+    return f->blame ? plim__exact_new(&f->exact, view, a, err) : PLIM_E_NOMEM;
+}
+
+/* Merges buffers in another way than before. What goes together is a guess, so some items are left alone, more and more of them. */
+static plim_status next_blocks(packer *k, part_state *s)
+{
+    const plim__pack_view *v = &s->part->view;
+    const uint32_t i = s->variants++;
+    static const double alone[] = {0, 0.02, 0.05, 0.1, 0.2};
+    const plim__blocks_style style = {.coarse = i % 3 == 2, .level = i % 3 == 1 ? plim__max(v->bound, k->goal - s->part->base) : 0,
+                                      .alone = alone[i / 3 % 5], .seed = i + 1};
+    close_face(&s->face[FACE_BLOCKS], k->alloc);
+    plim__pack_blocks_drop(&s->blocks, k->alloc);
+    PLIM_TRY(plim__pack_blocks_init(&s->blocks, v, &style, k->alloc, k->err));
+    return s->blocks.view.n < v->n ? open_face(&s->face[FACE_BLOCKS], &s->blocks.view, k->alloc, k->err) : PLIM_OK;
+}
+
+/* One search of `limit` nodes by the next recipe. What it finds is in k->trial. */
+static plim_status restart(packer *k, part_state *s, int64_t cap, uint64_t *limit, plim__exact_answer *answer)
+{
+    if (s->restarts % TURNS == 0 && s->restarts / TURNS % BUFFER_TURNS != BUFFER_TURNS - 1) PLIM_TRY(next_blocks(k, s));
+    const uint32_t turn = s->restarts % TURNS;
+    const recipe *r = &recipes[turn];
+    const bool blocks = s->restarts / TURNS % BUFFER_TURNS != BUFFER_TURNS - 1 && s->face[FACE_BLOCKS].view;
+    const face *f = &s->face[blocks ? FACE_BLOCKS : FACE_BUFFERS];
+    uint32_t *blame = f->blame + turn * f->view->sections;
+    plim__exact_style style = r->style;
+    make_order(k, f->view, r, blame, s->restarts < TURNS);
+    s->restarts++;
+    style.noise = s->restarts > TURNS ? 0.3 : 0;
+    style.seed = s->restarts;
+    if (blocks) cap /= (int64_t)f->view->unit;
+    *answer = plim__exact_solve(f->exact, k->trial, k->order, cap, &style, limit, blame);
+    if (blocks && *answer == PLIM__EXACT_FOUND) plim__pack_blocks_open(&s->blocks, k->trial, k->trial);
+    if (blocks && *answer == PLIM__EXACT_NONE) *answer = PLIM__EXACT_LIMIT; /* blocks prove nothing */
+    return PLIM_OK;
 }
 
 /* Is there a packing of the part of height `cap` or less, which is below the best known? Tries with `quota` nodes. Keeps what it
@@ -266,15 +325,11 @@ static plim__exact_answer ask(packer *k, part_state *s, int64_t cap, uint64_t qu
         const uint64_t limit = restart_limit(k, s, quota);
         if (limit == 0) return PLIM__EXACT_LIMIT;
         const recipe *r = &recipes[s->restarts % RECIPES];
-        uint32_t *blame = s->blame + s->restarts % RECIPES * v->sections;
-        make_order(k, s, r, blame, s->restarts < RECIPES);
-        s->restarts++;
-        uint64_t left = limit;
         const uint64_t before = now_ns();
-        plim__exact_style style = r->style;
-        style.noise = s->restarts > RECIPES ? 0.3 : 0;
-        style.seed = s->restarts;
-        const plim__exact_answer answer = plim__exact_solve(s->exact, k->trial, k->order, cap, &style, &left, blame);
+        uint64_t left = limit;
+        plim__exact_answer answer = PLIM__EXACT_LIMIT;
+        k->status = restart(k, s, cap, &left, &answer);
+        if (k->status != PLIM_OK) return PLIM__EXACT_LIMIT;
         const uint64_t used = left < limit ? limit - left : 1; /* one at least, so that restarts come to an end */
         if (left < limit) k->node_ns = (now_ns() - before) / used + 1;
         PLIM_ASSERT(used <= k->nodes && used <= quota);
@@ -302,10 +357,10 @@ static bool search_round(packer *k, part_state *s)
     const uint64_t quota = s->quota;
     PLIM_ASSERT(goal < s->height && quota > 0); /* or the part would be done */
     s->quota *= 2;
-    if (ask(k, s, goal, 4 * quota) == PLIM__EXACT_FOUND) return true;
-    if (goal > s->least && ask(k, s, s->least, quota) == PLIM__EXACT_FOUND) return true;
+    if (ask(k, s, goal, 16 * quota) == PLIM__EXACT_FOUND) return true;
+    if (goal > s->least && k->status == PLIM_OK && ask(k, s, s->least, quota) == PLIM__EXACT_FOUND) return true;
     int64_t failed = plim__max(goal, s->least - 1);
-    for (int failures = 0; failures < 3 && s->height - failed > step && k->nodes && !out_of_time(k);) {
+    for (int failures = 0; failures < 3 && s->height - failed > step && k->nodes && k->status == PLIM_OK && !out_of_time(k);) {
         const int64_t middle = failed + (s->height - failed) / 2;
         if (ask(k, s, middle, (quota << failures) / 2) == PLIM__EXACT_FOUND) continue;
         failed = middle;
@@ -316,9 +371,8 @@ static bool search_round(packer *k, part_state *s)
 
 static plim_status prepare_search(packer *k, part_state *s)
 {
-    if (!s->blame) s->blame = plim__new(k->alloc, (uint64_t)RECIPES * s->part->view.sections, sizeof *s->blame, k->err);
-    if (!s->blame) return PLIM_E_NOMEM;
-    return s->exact ? PLIM_OK : plim__exact_new(&s->exact, &s->part->view, k->alloc, k->err);
+    if (s->face[FACE_BUFFERS].view) return PLIM_OK;
+    return open_face(&s->face[FACE_BUFFERS], &s->part->view, k->alloc, k->err);
 }
 
 static plim_status search(packer *k)
@@ -332,6 +386,7 @@ static plim_status search(packer *k)
         } else {
             PLIM_TRY(prepare_search(k, s));
             more = search_round(k, s);
+            PLIM_TRY(k->status);
         }
         if (!more) return PLIM_OK;
     }
@@ -364,8 +419,8 @@ static plim_status packer_init(packer *k, const plim__pack_view *view, plim_erro
 static void packer_drop(packer *k)
 {
     for (uint32_t i = 0; k->state && i < k->parts.count; i++) {
-        plim__exact_free(&k->state[i].exact, k->alloc);
-        plim__free(k->alloc, k->state[i].blame);
+        for (int f = 0; f < FACES; f++) close_face(&k->state[i].face[f], k->alloc);
+        plim__pack_blocks_drop(&k->state[i].blocks, k->alloc);
     }
     plim__free(k->alloc, k->blame_below);
     plim__greedy_room_drop(&k->room, k->alloc);
