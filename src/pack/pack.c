@@ -7,7 +7,9 @@
  *   - bisects between the goal and the best height known;
  *   - and the next round has twice the nodes.
  * Each question is a series of restarts with node limits 1, 1, 2, 1, 1, 2, 4 ... times some 2048 (Luby, Sinclair and Zuckerman 1993), each
- * with another recipe: an order, some noise, and the blame that sections got in earlier restarts (pack_exact.c).
+ * with another recipe: an order, some noise, and the blame that sections got in earlier restarts (pack_exact.c). Most turns of the recipes
+ * are of an instance in which buffers were merged into blocks (pack_blocks.c), each turn of other blocks; the last of BUFFER_TURNS is of
+ * the buffers themselves, and only those can prove that there is no packing.
  *
  * Parts too large for the exact search are repaired instead: the buffers of a window of time around one that sticks out of the goal are
  * taken out and placed again among the others, in a random order by size in which those that stuck out come earlier (squeaky wheel
@@ -26,6 +28,7 @@
 #include <string.h>
 
 #define DEFAULT_SECONDS 1.0
+#define QUOTA_PER_BUFFER 12 /* nodes for one question of the first round */
 
 /* A part as the exact search sees it: its buffers, or its blocks (pack_blocks.c). */
 enum { FACE_BLOCKS, FACE_BUFFERS, FACES };
@@ -45,7 +48,7 @@ typedef struct part_state {
     plim__pack_blocks blocks; /* of FACE_BLOCKS: made anew for each turn of the recipes */
     uint32_t variants;        /* of blocks made so far */
     uint32_t restarts;
-    uint64_t quota;     /* nodes for one question of the next round */
+    uint64_t quota;     /* nodes for one question of the next round: QUOTA_PER_BUFFER times a power of two */
     char method[48];
 } part_state;
 
@@ -357,7 +360,9 @@ static bool search_round(packer *k, part_state *s)
     const uint64_t quota = s->quota;
     PLIM_ASSERT(goal < s->height && quota > 0); /* or the part would be done */
     s->quota *= 2;
-    if (ask(k, s, goal, 16 * quota) == PLIM__EXACT_FOUND) return true;
+    const uint64_t round = quota / (QUOTA_PER_BUFFER * (uint64_t)s->part->view.n); /* 1, 2, 4 ... */
+    const uint64_t share = round < 8 ? 4 * round : 32; /* a short search is spread over heights, a long one goes for the goal */
+    if (ask(k, s, goal, share * quota) == PLIM__EXACT_FOUND) return true;
     if (goal > s->least && k->status == PLIM_OK && ask(k, s, s->least, quota) == PLIM__EXACT_FOUND) return true;
     int64_t failed = plim__max(goal, s->least - 1);
     for (int failures = 0; failures < 3 && s->height - failed > step && k->nodes && k->status == PLIM_OK && !out_of_time(k);) {
@@ -410,7 +415,7 @@ static plim_status packer_init(packer *k, const plim__pack_view *view, plim_erro
     for (uint32_t i = 0; i < k->parts.count; i++) {
         const plim__pack_part *p = &k->parts.part[i];
         k->state[i] = (part_state){.part = p, .offset = offset, .height = INT64_MAX - p->base, .least = p->view.bound,
-                                   .quota = 12 * (uint64_t)p->view.n};
+                                   .quota = QUOTA_PER_BUFFER * (uint64_t)p->view.n};
         offset += p->view.n;
     }
     return PLIM_OK;
