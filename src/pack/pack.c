@@ -11,8 +11,8 @@
  * are of an instance in which buffers were merged into blocks (pack_blocks.c), each turn of other blocks; the last of BUFFER_TURNS is of
  * the buffers themselves, and only those can prove that there is no packing.
  *
- * Parts too large for the exact search are repaired instead: the buffers of a window of time around one that sticks out of the goal are
- * taken out and placed again among the others, in a random order by size in which those that stuck out come earlier (squeaky wheel
+ * Parts too large for the exact search are repaired instead: the upper buffers of a window of time around one that sticks out of the goal
+ * are taken out and placed again among the others, in a random order by size in which those that stuck out come earlier (squeaky wheel
  * optimisation, Joslin and Clements 1999). What sticks out less than before is kept. A repair costs what its window does.
  *
  * Deterministic as long as the clock does not end the search: the noise has a fixed seed, limits count work. The clock is read
@@ -115,7 +115,7 @@ static bool portfolio_is_over(const packer *k, const part_state *s)
 {
     if (is_done(k, s) || k->steps == 0) return true;
     const bool share = s->part->view.n > PLIM__EXACT_MAX && k->nodes;
-    return k->deadline_ns && now_ns() >= (share ? k->start_ns + (k->deadline_ns - k->start_ns) / 4 : k->deadline_ns);
+    return k->deadline_ns && now_ns() >= (share ? k->start_ns + (k->deadline_ns - k->start_ns) / 20 : k->deadline_ns);
 }
 
 static void run_portfolio(packer *k)
@@ -159,24 +159,25 @@ static uint32_t pick_outsider(packer *k, const part_state *s, int64_t line)
     return found;
 }
 
-/* Collects in k->order what lives inside the window around buffer b, and in k->room the others that are alive in it.
+/* Collects in k->order what lives inside the window around buffer b and lies above a height taken at random, and in k->room the others that are alive in it.
  * @return how many are in k->order */
 static uint32_t open_window(packer *k, const part_state *s, uint32_t b, int64_t line)
 {
     const plim__pack_view *v = &s->part->view;
-    const int32_t width = v->hi[b] - v->lo[b], margin = (int32_t)((1 + 3 * random_unit(k)) * (width + k->room.half));
+    const int32_t width = v->hi[b] - v->lo[b], margin = (int32_t)((1 + random_unit(k)) * (width + k->room.half));
     const int32_t lo = v->lo[b] - margin, hi = v->hi[b] + margin;
+    const int64_t bottom = (int64_t)(random_unit(k) * (double)line);
     uint32_t inside = 0;
     k->room.used[0] = 0;
     for (uint32_t i = 0; i < v->n && v->lo[i] < hi; i++) {
         if (v->hi[i] <= lo) continue;
-        const bool in = i == b || (v->lo[i] >= lo && v->hi[i] <= hi && inside < WINDOW_MAX);
+        const bool in = i == b || (v->lo[i] >= lo && v->hi[i] <= hi && s->offset[i] >= bottom && inside < WINDOW_MAX);
         if (!in) {
             plim__greedy_keep(&k->room, v, i, s->offset[i]);
             continue;
         }
         const bool out = s->offset[i] + v->size[i] > line;
-        const double boost = out ? exp2(6 * random_unit(k)) : 1 + 0.3 * random_unit(k);
+        const double boost = out ? exp2(3 * random_unit(k)) : 1 + 0.3 * random_unit(k);
         k->order[inside++] = (plim__order_key){.key = {(double)v->size[i] * boost}, .buffer = i};
     }
     PLIM_ASSERT(inside >= 1 && inside <= WINDOW_MAX + 1);
@@ -192,16 +193,12 @@ static bool repair(packer *k, part_state *s)
     const uint32_t b = pick_outsider(k, s, line);
     PLIM_ASSERT(b < v->n); /* or the part would be done */
     const uint32_t inside = open_window(k, s, b, line);
-    plim__greedy_fill(k->trial, v, k->order, inside, &k->room, &k->steps);
-    double before = 0, after = 0;
-    int64_t top = 0;
+    plim__fill_limit limit = {.top = s->height, .line = line};
     for (uint32_t j = 0; j < inside; j++) {
         const uint32_t i = k->order[j].buffer;
-        before += (double)plim__max(0, s->offset[i] + v->size[i] - line);
-        after += (double)plim__max(0, k->trial[i] + v->size[i] - line);
-        top = plim__max(top, k->trial[i] + v->size[i]);
+        limit.excess += (double)plim__max(0, s->offset[i] + v->size[i] - line);
     }
-    if (after > before || top > s->height) return k->steps != 0;
+    if (!plim__greedy_fill(k->trial, v, k->order, inside, &k->room, &limit, &k->steps)) return k->steps != 0;
     for (uint32_t j = 0; j < inside; j++) s->offset[k->order[j].buffer] = k->trial[k->order[j].buffer];
     int64_t height = 0;
     for (uint32_t i = 0; i < v->n; i++) height = plim__max(height, s->offset[i] + v->size[i]);

@@ -168,10 +168,18 @@ void plim__greedy_room_drop(plim__greedy_room *g, const plim__alloc *a);
 int64_t plim__greedy_place(int64_t *offset, const plim__pack_view *v, const plim__order_key *order, plim__fit fit, plim__greedy_room *g,
                            int64_t below, uint64_t *steps);
 
+/** What a repair may come to. */
+typedef struct plim__fill_limit {
+    int64_t top;   /* no buffer ends above this, */
+    int64_t line;  /* and what the buffers end above this */
+    double excess; /* is no more than this, taken together */
+} plim__fill_limit;
+
 /** Repairs a packing: plim__greedy_keep takes up each buffer that stays where it is (after g->used[0] was set to 0), plim__greedy_fill
- *  then places the `n` buffers of `order` among them by first fit. */
+ *  then places the `n` buffers of `order` among them by first fit. @return false as soon as the limit is exceeded */
 void plim__greedy_keep(plim__greedy_room *g, const plim__pack_view *v, uint32_t b, int64_t offset);
-void plim__greedy_fill(int64_t *offset, const plim__pack_view *v, const plim__order_key *order, uint32_t n, plim__greedy_room *g, uint64_t *steps);
+bool plim__greedy_fill(int64_t *offset, const plim__pack_view *v, const plim__order_key *order, uint32_t n, plim__greedy_room *g,
+                       const plim__fill_limit *limit, uint64_t *steps);
 
 /* ---- pack_exact.c ---- */
 
