@@ -115,23 +115,27 @@ static bool portfolio_is_over(const packer *k, const part_state *s)
 {
     if (is_done(k, s) || k->steps == 0) return true;
     const bool share = s->part->view.n > PLIM__EXACT_MAX && k->nodes;
-    return k->deadline_ns && now_ns() >= (share ? k->start_ns + (k->deadline_ns - k->start_ns) / 20 : k->deadline_ns);
+    return k->deadline_ns && now_ns() >= (share ? k->start_ns + (k->deadline_ns - k->start_ns) / 10 : k->deadline_ns);
 }
 
+/* Runs one order on one part. */
+static void run_order(packer *k, part_state *s, plim__order_kind kind, plim__fit fit)
+{
+    const bool first = kind == 0 && fit == PLIM__FIT_FIRST;
+    if (!first && portfolio_is_over(k, s)) return;
+    uint64_t unlimited = UINT64_MAX;
+    plim__order_fill(k->order, &s->part->view, kind);
+    plim__order_sort(k->order, s->part->view.n);
+    if (!try_order(k, s, fit, first ? &unlimited : &k->steps)) return;
+    snprintf(s->method, sizeof s->method, "%s, %s fit", plim__order_name(kind), fit == PLIM__FIT_FIRST ? "first" : "best");
+}
+
+/* First fit first: where time is short and buffers are many, an order gains more by it. */
 static void run_portfolio(packer *k)
 {
-    for (int kind = 0; kind < PLIM__ORDER_COUNT; kind++) {
-        for (uint32_t i = 0; i < k->parts.count; i++) {
-            part_state *s = &k->state[i];
-            for (int fit = PLIM__FIT_FIRST; fit <= PLIM__FIT_BEST; fit++) {
-                const bool first = kind == 0 && fit == PLIM__FIT_FIRST;
-                if (!first && portfolio_is_over(k, s)) continue;
-                uint64_t unlimited = UINT64_MAX;
-                plim__order_fill(k->order, &s->part->view, kind);
-                plim__order_sort(k->order, s->part->view.n);
-                if (!try_order(k, s, fit, first ? &unlimited : &k->steps)) continue;
-                snprintf(s->method, sizeof s->method, "%s, %s fit", plim__order_name(kind), fit == PLIM__FIT_FIRST ? "first" : "best");
-            }
+    for (int fit = PLIM__FIT_FIRST; fit <= PLIM__FIT_BEST; fit++) {
+        for (int kind = 0; kind < PLIM__ORDER_COUNT; kind++) {
+            for (uint32_t i = 0; i < k->parts.count; i++) run_order(k, &k->state[i], (plim__order_kind)kind, (plim__fit)fit);
         }
     }
 }
@@ -159,7 +163,8 @@ static uint32_t pick_outsider(packer *k, const part_state *s, int64_t line)
     return found;
 }
 
-/* Collects in k->order what lives inside the window around buffer b and lies above a height taken at random, and in k->room the others that are alive in it.
+/* Collects in k->order what lives inside the window around buffer b, above a height taken at random, and in k->room what else is alive
+ * in it.
  * @return how many are in k->order */
 static uint32_t open_window(packer *k, const part_state *s, uint32_t b, int64_t line)
 {
@@ -225,7 +230,10 @@ static const recipe recipes[] = {
     {PLIM__ORDER_TAW, 100, 0.1, {.backjump = true, .rank_weight = 0.02}},
     {PLIM__ORDER_AREA, 0, 0.1, {.backjump = false, .rank_weight = 0.02}},
 };
-enum { RECIPES = sizeof recipes / sizeof *recipes, BUFFER_TURNS = 8, TURNS = RECIPES }; /* of so many turns the last one is of the buffers, the others are of blocks */
+enum {
+    RECIPES = sizeof recipes / sizeof *recipes,
+    BUFFER_TURNS = 8, /* a turn is a restart with each recipe: so many less one are of blocks, then one is of the buffers */
+};
 
 static uint64_t luby(uint32_t i)
 {
@@ -258,7 +266,7 @@ static void make_order(packer *k, const plim__pack_view *v, const recipe *r, uin
 static uint64_t restart_limit(const packer *k, const part_state *s, uint64_t quota)
 {
     const uint64_t n = s->part->view.n;
-    uint64_t limit = (n < 256 ? 8 * n : n < 1024 ? 2048 : 2 * n) * luby(s->restarts / TURNS + 1);
+    uint64_t limit = (n < 256 ? 8 * n : n < 1024 ? 2048 : 2 * n) * luby(s->restarts / RECIPES + 1);
     if (limit > quota) limit = quota;
     if (limit > k->nodes) limit = k->nodes;
     if (!k->deadline_ns) return limit;
@@ -298,16 +306,16 @@ static plim_status next_blocks(packer *k, part_state *s)
 /* One search of `limit` nodes by the next recipe. What it finds is in k->trial. */
 static plim_status restart(packer *k, part_state *s, int64_t cap, uint64_t *limit, plim__exact_answer *answer)
 {
-    if (s->restarts % TURNS == 0 && s->restarts / TURNS % BUFFER_TURNS != BUFFER_TURNS - 1) PLIM_TRY(next_blocks(k, s));
-    const uint32_t turn = s->restarts % TURNS;
+    if (s->restarts % RECIPES == 0 && s->restarts / RECIPES % BUFFER_TURNS != BUFFER_TURNS - 1) PLIM_TRY(next_blocks(k, s));
+    const uint32_t turn = s->restarts % RECIPES;
     const recipe *r = &recipes[turn];
-    const bool blocks = s->restarts / TURNS % BUFFER_TURNS != BUFFER_TURNS - 1 && s->face[FACE_BLOCKS].view;
+    const bool blocks = s->restarts / RECIPES % BUFFER_TURNS != BUFFER_TURNS - 1 && s->face[FACE_BLOCKS].view;
     const face *f = &s->face[blocks ? FACE_BLOCKS : FACE_BUFFERS];
     uint32_t *blame = f->blame + turn * f->view->sections;
     plim__exact_style style = r->style;
-    make_order(k, f->view, r, blame, s->restarts < TURNS);
+    make_order(k, f->view, r, blame, s->restarts < RECIPES);
     s->restarts++;
-    style.noise = s->restarts > TURNS ? 0.3 : 0;
+    style.noise = s->restarts > RECIPES ? 0.3 : 0;
     style.seed = s->restarts;
     if (blocks) cap /= (int64_t)f->view->unit;
     *answer = plim__exact_solve(f->exact, k->trial, k->order, cap, &style, limit, blame);

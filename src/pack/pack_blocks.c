@@ -122,7 +122,7 @@ static uint32_t make_chains(maker *m)
             if (m->used[j] || v->size[j] != v->size[i]) continue;
             add_member(m, j, 0);
             end = m->hi[j];
-            j = m->first[end] - 1; /* the loop goes on with the births at the new end; there is one more section of none */
+            j = m->first[end] - 1; /* the loop goes on with the births at the new end */
         }
         if (m->members < 2) continue;
         add_block(m, v->size[i]);
@@ -165,8 +165,8 @@ static bool is_member(const maker *m, uint32_t i)
 
 static bool replace(maker *m, uint32_t from, int32_t section, int64_t need, uint32_t births);
 
-/* Follows the set from section `now` on, in which its load is `height`, to the next deaths. True when the set is closed and has a packing:
- * then it has become a block. */
+/* Follows the set from section `now` on, in which its load is `height`, to the next deaths.
+ * @return whether the set is closed and has a packing: then it has become a block */
 static bool follow(maker *m, int32_t now, int64_t height)
 {
     const plim__pack_view *v = m->v;
@@ -385,7 +385,7 @@ static bool fill_slack(maker *m, int64_t level, uint32_t room)
         load[m->lo[i]] += m->v->size[i] * (int64_t)m->v->unit;
         load[m->hi[i]] -= m->v->size[i] * (int64_t)m->v->unit;
     }
-    for (uint32_t k = 0; k < moments; k++) { /* the slack of a moment is `level` less its load; behind the last one there is none */
+    for (uint32_t k = 0; k < moments; k++) { /* slack is `level` less the load, and none behind the last moment */
         const int64_t step = k == 0 ? level - load[0] : k + 1 < moments ? -load[k] : -load[k] - level;
         if (f.n > OPEN_MAX || (step > 0 && f.room == 0)) return false;
         if (step > 0) open_filler(&f, m->moment[k], step);
@@ -425,7 +425,8 @@ plim_status plim__pack_blocks_init(plim__pack_blocks *b, const plim__pack_view *
     b->item = plim__new(a, 4 * n, sizeof *b->item, err);
     plim_status status = b->item && maker_alloc(&m, 2 * n, a, err) ? PLIM_OK : PLIM_E_NOMEM;
     for (uint32_t i = 0; i < n && status == PLIM_OK; i++) {
-        const int64_t lower = style->coarse ? whole->lo[i] : whole->lower[i], upper = style->coarse ? whole->hi[i] : whole->upper[i];
+        const int64_t lower = style->coarse ? whole->lo[i] : whole->lower[i];
+        const int64_t upper = style->coarse ? whole->hi[i] : whole->upper[i];
         b->item[i] = (plim__pack_item){.lower = lower, .upper = upper, .size = whole->size[i], .parent = -1};
     }
     if (status == PLIM_OK && style->level) {
