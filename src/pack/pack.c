@@ -130,7 +130,7 @@ static void run_order(packer *k, part_state *s, plim__order_kind kind, plim__fit
     snprintf(s->method, sizeof s->method, "%s, %s fit", plim__order_name(kind), fit == PLIM__FIT_FIRST ? "first" : "best");
 }
 
-/* First fit first: where time is short and buffers are many, an order gains more by it. */
+/* All orders by first fit, then all by best fit: a large part has time for a few only, which should be different orders. */
 static void run_portfolio(packer *k)
 {
     for (int fit = PLIM__FIT_FIRST; fit <= PLIM__FIT_BEST; fit++) {
