@@ -3,7 +3,7 @@
 # (A.1048576.csv, as MiniMalloc's are named) must come out at that height or less. Every placement is checked here, by awk, pair by pair.
 #   bench/pack.sh [FILE.csv...]      default: 50 instances made from seeds (bench/pack_cases.c), and the files in PACK_CASES, or in
 #                                    ../shared/cases/packing beside the project
-# A made instance that misses its bound is counted, not an error: the last line says how many reached it.
+# SEED: the first seed (default 0). A made instance that misses its bound is counted, not an error: the last line says how many reached it.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/prepare.sh"
@@ -13,7 +13,7 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 if [ $# = 0 ]; then
     mkdir "$tmp/made"
-    "$(dirname "$PLIMSOLL")/bench-pack-cases" "$tmp/made"
+    "$(dirname "$PLIMSOLL")/bench-pack-cases" "$tmp/made" "${SEED:-0}"
     set -- "$cases"/*.csv "$tmp/made"/*.csv
     [ -f "$1" ] || shift
 fi

@@ -7,10 +7,12 @@
  *   - bisects between the goal and the best height known;
  *   - and the next round has twice the nodes.
  * Each question is a series of restarts with node limits 1, 1, 2, 1, 1, 2, 4 ... times some 2048 (Luby, Sinclair and Zuckerman 1993), each
- * with another recipe: an order, some noise, and the blame that sections got in earlier restarts (pack_exact.c).
+ * with another recipe: an order, some noise, and the blame that sections got in earlier restarts (pack_exact.c). Most turns of the recipes
+ * are of an instance in which buffers were merged into blocks (pack_blocks.c), each turn of other blocks; the last of BUFFER_TURNS is of
+ * the buffers themselves, and only those can prove that there is no packing.
  *
- * Parts too large for the exact search are repaired instead: the buffers of a window of time around one that sticks out of the goal are
- * taken out and placed again among the others, in a random order by size in which those that stuck out come earlier (squeaky wheel
+ * Parts too large for the exact search are repaired instead: the upper buffers of a window of time around one that sticks out of the goal
+ * are taken out and placed again among the others, in a random order by size in which those that stuck out come earlier (squeaky wheel
  * optimisation, Joslin and Clements 1999). What sticks out less than before is kept. A repair costs what its window does.
  *
  * Deterministic as long as the clock does not end the search: the noise has a fixed seed, limits count work. The clock is read
@@ -26,16 +28,27 @@
 #include <string.h>
 
 #define DEFAULT_SECONDS 1.0
+#define QUOTA_PER_BUFFER 12 /* nodes for one question of the first round */
+
+/* A part as the exact search sees it: its buffers, or its blocks (pack_blocks.c). */
+enum { FACE_BLOCKS, FACE_BUFFERS, FACES };
+
+typedef struct face {
+    const plim__pack_view *view; /* NULL: there is no such face */
+    plim__exact *exact;
+    uint32_t *blame;             /* (RECIPES, sections) */
+} face;
 
 typedef struct part_state {
     const plim__pack_part *part;
     int64_t *offset;    /* (n) of the best packing */
     int64_t height;     /* above the part's base */
     int64_t least;      /* proven: no packing of the part is lower */
-    plim__exact *exact; /* made when first needed, */
-    uint32_t *blame;    /* (RECIPES, sections) and this too */
+    face face[FACES];
+    plim__pack_blocks blocks; /* of FACE_BLOCKS: made anew for each turn of the recipes */
+    uint32_t variants;        /* of blocks made so far */
     uint32_t restarts;
-    uint64_t quota;     /* nodes for one question of the next round */
+    uint64_t quota;     /* nodes for one question of the next round: QUOTA_PER_BUFFER times a power of two */
     char method[48];
 } part_state;
 
@@ -52,6 +65,7 @@ typedef struct packer {
     int64_t goal;           /* units; a packing this high ends the search */
     uint64_t random;
     uint64_t steps, nodes;  /* left */
+    plim_status status;     /* of the newest restart: no memory for other blocks ends the search */
     uint64_t start_ns, deadline_ns;
     uint64_t node_ns;       /* measured; keeps the last restart inside the deadline */
 } packer;
@@ -101,23 +115,27 @@ static bool portfolio_is_over(const packer *k, const part_state *s)
 {
     if (is_done(k, s) || k->steps == 0) return true;
     const bool share = s->part->view.n > PLIM__EXACT_MAX && k->nodes;
-    return k->deadline_ns && now_ns() >= (share ? k->start_ns + (k->deadline_ns - k->start_ns) / 4 : k->deadline_ns);
+    return k->deadline_ns && now_ns() >= (share ? k->start_ns + (k->deadline_ns - k->start_ns) / 10 : k->deadline_ns);
 }
 
+/* Runs one order on one part. */
+static void run_order(packer *k, part_state *s, plim__order_kind kind, plim__fit fit)
+{
+    const bool first = kind == 0 && fit == PLIM__FIT_FIRST;
+    if (!first && portfolio_is_over(k, s)) return;
+    uint64_t unlimited = UINT64_MAX;
+    plim__order_fill(k->order, &s->part->view, kind);
+    plim__order_sort(k->order, s->part->view.n);
+    if (!try_order(k, s, fit, first ? &unlimited : &k->steps)) return;
+    snprintf(s->method, sizeof s->method, "%s, %s fit", plim__order_name(kind), fit == PLIM__FIT_FIRST ? "first" : "best");
+}
+
+/* All orders by first fit, then all by best fit: a large part has time for a few only, which should be different orders. */
 static void run_portfolio(packer *k)
 {
-    for (int kind = 0; kind < PLIM__ORDER_COUNT; kind++) {
-        for (uint32_t i = 0; i < k->parts.count; i++) {
-            part_state *s = &k->state[i];
-            for (int fit = PLIM__FIT_FIRST; fit <= PLIM__FIT_BEST; fit++) {
-                const bool first = kind == 0 && fit == PLIM__FIT_FIRST;
-                if (!first && portfolio_is_over(k, s)) continue;
-                uint64_t unlimited = UINT64_MAX;
-                plim__order_fill(k->order, &s->part->view, kind);
-                plim__order_sort(k->order, s->part->view.n);
-                if (!try_order(k, s, fit, first ? &unlimited : &k->steps)) continue;
-                snprintf(s->method, sizeof s->method, "%s, %s fit", plim__order_name(kind), fit == PLIM__FIT_FIRST ? "first" : "best");
-            }
+    for (int fit = PLIM__FIT_FIRST; fit <= PLIM__FIT_BEST; fit++) {
+        for (int kind = 0; kind < PLIM__ORDER_COUNT; kind++) {
+            for (uint32_t i = 0; i < k->parts.count; i++) run_order(k, &k->state[i], (plim__order_kind)kind, (plim__fit)fit);
         }
     }
 }
@@ -145,24 +163,26 @@ static uint32_t pick_outsider(packer *k, const part_state *s, int64_t line)
     return found;
 }
 
-/* Collects in k->order what lives inside the window around buffer b, and in k->room the others that are alive in it.
+/* Collects in k->order what lives inside the window around buffer b, above a height taken at random, and in k->room what else is alive
+ * in it.
  * @return how many are in k->order */
 static uint32_t open_window(packer *k, const part_state *s, uint32_t b, int64_t line)
 {
     const plim__pack_view *v = &s->part->view;
-    const int32_t width = v->hi[b] - v->lo[b], margin = (int32_t)((1 + 3 * random_unit(k)) * (width + k->room.half));
+    const int32_t width = v->hi[b] - v->lo[b], margin = (int32_t)((1 + random_unit(k)) * (width + k->room.half));
     const int32_t lo = v->lo[b] - margin, hi = v->hi[b] + margin;
+    const int64_t bottom = (int64_t)(random_unit(k) * (double)line);
     uint32_t inside = 0;
     k->room.used[0] = 0;
     for (uint32_t i = 0; i < v->n && v->lo[i] < hi; i++) {
         if (v->hi[i] <= lo) continue;
-        const bool in = i == b || (v->lo[i] >= lo && v->hi[i] <= hi && inside < WINDOW_MAX);
+        const bool in = i == b || (v->lo[i] >= lo && v->hi[i] <= hi && s->offset[i] >= bottom && inside < WINDOW_MAX);
         if (!in) {
             plim__greedy_keep(&k->room, v, i, s->offset[i]);
             continue;
         }
         const bool out = s->offset[i] + v->size[i] > line;
-        const double boost = out ? exp2(6 * random_unit(k)) : 1 + 0.3 * random_unit(k);
+        const double boost = out ? exp2(3 * random_unit(k)) : 1 + 0.3 * random_unit(k);
         k->order[inside++] = (plim__order_key){.key = {(double)v->size[i] * boost}, .buffer = i};
     }
     PLIM_ASSERT(inside >= 1 && inside <= WINDOW_MAX + 1);
@@ -178,16 +198,12 @@ static bool repair(packer *k, part_state *s)
     const uint32_t b = pick_outsider(k, s, line);
     PLIM_ASSERT(b < v->n); /* or the part would be done */
     const uint32_t inside = open_window(k, s, b, line);
-    plim__greedy_fill(k->trial, v, k->order, inside, &k->room, &k->steps);
-    double before = 0, after = 0;
-    int64_t top = 0;
+    plim__fill_limit limit = {.top = s->height, .line = line};
     for (uint32_t j = 0; j < inside; j++) {
         const uint32_t i = k->order[j].buffer;
-        before += (double)plim__max(0, s->offset[i] + v->size[i] - line);
-        after += (double)plim__max(0, k->trial[i] + v->size[i] - line);
-        top = plim__max(top, k->trial[i] + v->size[i]);
+        limit.excess += (double)plim__max(0, s->offset[i] + v->size[i] - line);
     }
-    if (after > before || top > s->height) return k->steps != 0;
+    if (!plim__greedy_fill(k->trial, v, k->order, inside, &k->room, &limit, &k->steps)) return k->steps != 0;
     for (uint32_t j = 0; j < inside; j++) s->offset[k->order[j].buffer] = k->trial[k->order[j].buffer];
     int64_t height = 0;
     for (uint32_t i = 0; i < v->n; i++) height = plim__max(height, s->offset[i] + v->size[i]);
@@ -214,7 +230,10 @@ static const recipe recipes[] = {
     {PLIM__ORDER_TAW, 100, 0.1, {.backjump = true, .rank_weight = 0.02}},
     {PLIM__ORDER_AREA, 0, 0.1, {.backjump = false, .rank_weight = 0.02}},
 };
-enum { RECIPES = sizeof recipes / sizeof *recipes };
+enum {
+    RECIPES = sizeof recipes / sizeof *recipes,
+    BUFFER_TURNS = 8, /* a turn is a restart with each recipe: so many less one are of blocks, then one is of the buffers */
+};
 
 static uint64_t luby(uint32_t i)
 {
@@ -226,9 +245,8 @@ static uint64_t luby(uint32_t i)
     }
 }
 
-static void make_order(packer *k, part_state *s, const recipe *r, uint32_t *blame, bool plain)
+static void make_order(packer *k, const plim__pack_view *v, const recipe *r, uint32_t *blame, bool plain)
 {
-    const plim__pack_view *v = &s->part->view;
     for (uint32_t i = 0; i < v->sections; i++) {
         k->blame_below[i + 1] = k->blame_below[i] + blame[i];
         blame[i] -= (blame[i] + 9) / 10; /* fades by a tenth per order made of it */
@@ -257,6 +275,55 @@ static uint64_t restart_limit(const packer *k, const part_state *s, uint64_t quo
     return limit < left ? limit : left;
 }
 
+static void close_face(face *f, const plim__alloc *a)
+{
+    plim__exact_free(&f->exact, a);
+    plim__free(a, f->blame);
+    *f = (face){0};
+}
+
+static plim_status open_face(face *f, const plim__pack_view *view, const plim__alloc *a, plim_error *err)
+{
+    f->view = view;
+    f->blame = plim__new(a, (uint64_t)RECIPES * view->sections, sizeof *f->blame, err);
+    return f->blame ? plim__exact_new(&f->exact, view, a, err) : PLIM_E_NOMEM;
+}
+
+/* Merges buffers in another way than before. What goes together is a guess, so some items are left alone, more and more of them. */
+static plim_status next_blocks(packer *k, part_state *s)
+{
+    const plim__pack_view *v = &s->part->view;
+    const uint32_t i = s->variants++;
+    static const double alone[] = {0, 0.02, 0.05, 0.1, 0.2};
+    const plim__blocks_style style = {.coarse = i % 3 == 2, .level = i % 3 == 1 ? plim__max(v->bound, k->goal - s->part->base) : 0,
+                                      .alone = alone[i / 3 % 5], .seed = i + 1};
+    close_face(&s->face[FACE_BLOCKS], k->alloc);
+    plim__pack_blocks_drop(&s->blocks, k->alloc);
+    PLIM_TRY(plim__pack_blocks_init(&s->blocks, v, &style, k->alloc, k->err));
+    return s->blocks.view.n < v->n ? open_face(&s->face[FACE_BLOCKS], &s->blocks.view, k->alloc, k->err) : PLIM_OK;
+}
+
+/* One search of `limit` nodes by the next recipe. What it finds is in k->trial. */
+static plim_status restart(packer *k, part_state *s, int64_t cap, uint64_t *limit, plim__exact_answer *answer)
+{
+    if (s->restarts % RECIPES == 0 && s->restarts / RECIPES % BUFFER_TURNS != BUFFER_TURNS - 1) PLIM_TRY(next_blocks(k, s));
+    const uint32_t turn = s->restarts % RECIPES;
+    const recipe *r = &recipes[turn];
+    const bool blocks = s->restarts / RECIPES % BUFFER_TURNS != BUFFER_TURNS - 1 && s->face[FACE_BLOCKS].view;
+    const face *f = &s->face[blocks ? FACE_BLOCKS : FACE_BUFFERS];
+    uint32_t *blame = f->blame + turn * f->view->sections;
+    plim__exact_style style = r->style;
+    make_order(k, f->view, r, blame, s->restarts < RECIPES);
+    s->restarts++;
+    style.noise = s->restarts > RECIPES ? 0.3 : 0;
+    style.seed = s->restarts;
+    if (blocks) cap /= (int64_t)f->view->unit;
+    *answer = plim__exact_solve(f->exact, k->trial, k->order, cap, &style, limit, blame);
+    if (blocks && *answer == PLIM__EXACT_FOUND) plim__pack_blocks_open(&s->blocks, k->trial, k->trial);
+    if (blocks && *answer == PLIM__EXACT_NONE) *answer = PLIM__EXACT_LIMIT; /* blocks prove nothing */
+    return PLIM_OK;
+}
+
 /* Is there a packing of the part of height `cap` or less, which is below the best known? Tries with `quota` nodes. Keeps what it
  * finds. */
 static plim__exact_answer ask(packer *k, part_state *s, int64_t cap, uint64_t quota)
@@ -266,15 +333,11 @@ static plim__exact_answer ask(packer *k, part_state *s, int64_t cap, uint64_t qu
         const uint64_t limit = restart_limit(k, s, quota);
         if (limit == 0) return PLIM__EXACT_LIMIT;
         const recipe *r = &recipes[s->restarts % RECIPES];
-        uint32_t *blame = s->blame + s->restarts % RECIPES * v->sections;
-        make_order(k, s, r, blame, s->restarts < RECIPES);
-        s->restarts++;
-        uint64_t left = limit;
         const uint64_t before = now_ns();
-        plim__exact_style style = r->style;
-        style.noise = s->restarts > RECIPES ? 0.3 : 0;
-        style.seed = s->restarts;
-        const plim__exact_answer answer = plim__exact_solve(s->exact, k->trial, k->order, cap, &style, &left, blame);
+        uint64_t left = limit;
+        plim__exact_answer answer = PLIM__EXACT_LIMIT;
+        k->status = restart(k, s, cap, &left, &answer);
+        if (k->status != PLIM_OK) return PLIM__EXACT_LIMIT;
         const uint64_t used = left < limit ? limit - left : 1; /* one at least, so that restarts come to an end */
         if (left < limit) k->node_ns = (now_ns() - before) / used + 1;
         PLIM_ASSERT(used <= k->nodes && used <= quota);
@@ -302,10 +365,12 @@ static bool search_round(packer *k, part_state *s)
     const uint64_t quota = s->quota;
     PLIM_ASSERT(goal < s->height && quota > 0); /* or the part would be done */
     s->quota *= 2;
-    if (ask(k, s, goal, 4 * quota) == PLIM__EXACT_FOUND) return true;
-    if (goal > s->least && ask(k, s, s->least, quota) == PLIM__EXACT_FOUND) return true;
+    const uint64_t round = quota / (QUOTA_PER_BUFFER * (uint64_t)s->part->view.n); /* 1, 2, 4 ... */
+    const uint64_t share = round < 8 ? 4 * round : 32; /* a short search is spread over heights, a long one goes for the goal */
+    if (ask(k, s, goal, share * quota) == PLIM__EXACT_FOUND) return true;
+    if (goal > s->least && k->status == PLIM_OK && ask(k, s, s->least, quota) == PLIM__EXACT_FOUND) return true;
     int64_t failed = plim__max(goal, s->least - 1);
-    for (int failures = 0; failures < 3 && s->height - failed > step && k->nodes && !out_of_time(k);) {
+    for (int failures = 0; failures < 3 && s->height - failed > step && k->nodes && k->status == PLIM_OK && !out_of_time(k);) {
         const int64_t middle = failed + (s->height - failed) / 2;
         if (ask(k, s, middle, (quota << failures) / 2) == PLIM__EXACT_FOUND) continue;
         failed = middle;
@@ -316,9 +381,8 @@ static bool search_round(packer *k, part_state *s)
 
 static plim_status prepare_search(packer *k, part_state *s)
 {
-    if (!s->blame) s->blame = plim__new(k->alloc, (uint64_t)RECIPES * s->part->view.sections, sizeof *s->blame, k->err);
-    if (!s->blame) return PLIM_E_NOMEM;
-    return s->exact ? PLIM_OK : plim__exact_new(&s->exact, &s->part->view, k->alloc, k->err);
+    if (s->face[FACE_BUFFERS].view) return PLIM_OK;
+    return open_face(&s->face[FACE_BUFFERS], &s->part->view, k->alloc, k->err);
 }
 
 static plim_status search(packer *k)
@@ -332,6 +396,7 @@ static plim_status search(packer *k)
         } else {
             PLIM_TRY(prepare_search(k, s));
             more = search_round(k, s);
+            PLIM_TRY(k->status);
         }
         if (!more) return PLIM_OK;
     }
@@ -355,7 +420,7 @@ static plim_status packer_init(packer *k, const plim__pack_view *view, plim_erro
     for (uint32_t i = 0; i < k->parts.count; i++) {
         const plim__pack_part *p = &k->parts.part[i];
         k->state[i] = (part_state){.part = p, .offset = offset, .height = INT64_MAX - p->base, .least = p->view.bound,
-                                   .quota = 12 * (uint64_t)p->view.n};
+                                   .quota = QUOTA_PER_BUFFER * (uint64_t)p->view.n};
         offset += p->view.n;
     }
     return PLIM_OK;
@@ -364,8 +429,8 @@ static plim_status packer_init(packer *k, const plim__pack_view *view, plim_erro
 static void packer_drop(packer *k)
 {
     for (uint32_t i = 0; k->state && i < k->parts.count; i++) {
-        plim__exact_free(&k->state[i].exact, k->alloc);
-        plim__free(k->alloc, k->state[i].blame);
+        for (int f = 0; f < FACES; f++) close_face(&k->state[i].face[f], k->alloc);
+        plim__pack_blocks_drop(&k->state[i].blocks, k->alloc);
     }
     plim__free(k->alloc, k->blame_below);
     plim__greedy_room_drop(&k->room, k->alloc);

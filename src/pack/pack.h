@@ -41,7 +41,8 @@ typedef struct plim__pack_view {
     uint32_t sections;
     int32_t *lo, *hi; /* (n) sections [lo, hi) in which a buffer is alive; lo never falls */
     int64_t *size;    /* (n) units, at least 1 */
-    int64_t *width;   /* (n) upper - lower: the lifetime in the caller's time */
+    int64_t *lower, *upper; /* (n) the lifetime in the caller's time */
+    int64_t *width;   /* (n) upper - lower, or the largest number where that exceeds 63 bits */
     int64_t *total;   /* (n) the largest load of the sections that a buffer is alive in */
     int64_t *load;    /* (sections) units alive; one more behind the last is scratch */
     uint32_t *source; /* (n) number in the caller's array */
@@ -72,6 +73,43 @@ typedef struct plim__pack_parts {
 
 plim_status plim__pack_parts_init(plim__pack_parts *p, const plim__pack_view *whole, const plim__alloc *a, plim_error *err);
 void plim__pack_parts_drop(plim__pack_parts *p, const plim__alloc *a);
+
+/* ---- pack_blocks.c ---- */
+
+/** A buffer, or a block of items made before it. */
+typedef struct plim__pack_item {
+    int64_t lower, upper; /* in the caller's time, or in sections of the whole */
+    int64_t size;
+    int64_t offset;       /* above the bottom of its block */
+    int64_t place;        /* scratch of plim__pack_blocks_open */
+    int32_t parent;       /* the block that it is part of; -1: none */
+    bool filler;          /* stands for slack; of a block: for nothing else */
+    bool alone;           /* goes into no block */
+} plim__pack_item;
+
+/** An instance whose buffers were merged into gapless rectangles. Every packing of `view` is one of the whole, of the same height;
+ *  that it has none of some height proves nothing. */
+typedef struct plim__pack_blocks {
+    plim__pack_view view; /* of the blocks and of the buffers in none; in units of the whole times view.unit */
+    uint32_t buffers;     /* of the whole: the first items */
+    uint32_t items;
+    plim__pack_item *item;
+} plim__pack_blocks;
+
+/** What is merged. */
+typedef struct plim__blocks_style {
+    bool coarse;   /* lifetimes are alike when they span the same sections, not only when they span the same moments */
+    int64_t level; /* slack below this height counts as buffers that may be merged with others; 0: it does not */
+    double alone;  /* the share of items that are left out, taken at random */
+    uint64_t seed;
+} plim__blocks_style;
+
+plim_status plim__pack_blocks_init(plim__pack_blocks *b, const plim__pack_view *whole, const plim__blocks_style *style,
+                                   const plim__alloc *a, plim_error *err);
+void plim__pack_blocks_drop(plim__pack_blocks *b, const plim__alloc *a);
+/** @param offset        (n of the whole) out, units of the whole; may be block_offset
+ *  @param block_offset  (n of the view) of a packing of the blocks */
+void plim__pack_blocks_open(const plim__pack_blocks *b, int64_t *offset, const int64_t *block_offset);
 
 /* ---- pack_greedy.c ---- */
 
@@ -130,10 +168,18 @@ void plim__greedy_room_drop(plim__greedy_room *g, const plim__alloc *a);
 int64_t plim__greedy_place(int64_t *offset, const plim__pack_view *v, const plim__order_key *order, plim__fit fit, plim__greedy_room *g,
                            int64_t below, uint64_t *steps);
 
+/** What a repair may come to. */
+typedef struct plim__fill_limit {
+    int64_t top;   /* no buffer ends above this, */
+    int64_t line;  /* and what the buffers end above this */
+    double excess; /* is no more than this, taken together */
+} plim__fill_limit;
+
 /** Repairs a packing: plim__greedy_keep takes up each buffer that stays where it is (after g->used[0] was set to 0), plim__greedy_fill
- *  then places the `n` buffers of `order` among them by first fit. */
+ *  then places the `n` buffers of `order` among them by first fit. @return false as soon as the limit is exceeded */
 void plim__greedy_keep(plim__greedy_room *g, const plim__pack_view *v, uint32_t b, int64_t offset);
-void plim__greedy_fill(int64_t *offset, const plim__pack_view *v, const plim__order_key *order, uint32_t n, plim__greedy_room *g, uint64_t *steps);
+bool plim__greedy_fill(int64_t *offset, const plim__pack_view *v, const plim__order_key *order, uint32_t n, plim__greedy_room *g,
+                       const plim__fill_limit *limit, uint64_t *steps);
 
 /* ---- pack_exact.c ---- */
 

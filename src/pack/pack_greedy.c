@@ -10,6 +10,8 @@
  * all, O(n^2) at worst. Blocks are wide enough that lists hold 4 entries per buffer at most, taken together. Deterministic. */
 #include "pack/pack.h"
 
+#include "core/size.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -235,14 +237,20 @@ void plim__greedy_keep(plim__greedy_room *g, const plim__pack_view *v, uint32_t 
     insert_slot(g->slot, g->used[0]++, (plim__pack_slot){.offset = offset, .top = offset + v->size[b], .lo = v->lo[b], .hi = v->hi[b]});
 }
 
-void plim__greedy_fill(int64_t *offset, const plim__pack_view *v, const plim__order_key *order, uint32_t n, plim__greedy_room *g, uint64_t *steps)
+bool plim__greedy_fill(int64_t *offset, const plim__pack_view *v, const plim__order_key *order, uint32_t n, plim__greedy_room *g,
+                       const plim__fill_limit *limit, uint64_t *steps)
 {
+    double excess = 0;
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t b = order[i].buffer;
         gap_walk w = {.lo = v->lo[b], .hi = v->hi[b], .size = v->size[b], .fit = PLIM__FIT_FIRST, .best = -1, .best_gap = INT64_MAX};
         walk(&w, g->slot, g->used[0]);
         offset[b] = w.best >= 0 ? w.best : w.free_from;
-        plim__greedy_keep(g, v, b, offset[b]);
         *steps -= w.walked < *steps ? w.walked : *steps;
+        const int64_t top = offset[b] + v->size[b];
+        excess += (double)plim__max(0, top - limit->line);
+        if (top > limit->top || excess > limit->excess) return false;
+        plim__greedy_keep(g, v, b, offset[b]);
     }
+    return true;
 }

@@ -104,6 +104,8 @@ static void fill(plim__pack_view *v, const plim_buffer *buf, uint32_t count, uin
         v->size[i] = (int64_t)(size / v->unit);
         v->width[i] = width > INT64_MAX ? INT64_MAX : (int64_t)width;
         v->source[i] = birth[i].buffer;
+        v->lower[i] = b->lower;
+        v->upper[i] = b->upper;
     }
     sum_loads(v);
 }
@@ -112,12 +114,14 @@ static void fill(plim__pack_view *v, const plim_buffer *buf, uint32_t count, uin
  * part has two buffers at least, hence 2 * n + 1. */
 static bool view_alloc(plim__pack_view *v, uint64_t n, const plim__alloc *a, plim_error *err)
 {
-    v->size = plim__new(a, 5 * n + 1, sizeof *v->size, err);
+    v->size = plim__new(a, 7 * n + 1, sizeof *v->size, err);
     v->lo = plim__new(a, 3 * n, sizeof *v->lo, err);
     if (!v->size || !v->lo) return false;
     v->width = v->size + n;
     v->total = v->width + n;
-    v->load = v->total + n;
+    v->lower = v->total + n;
+    v->upper = v->lower + n;
+    v->load = v->upper + n;
     v->hi = v->lo + n;
     v->source = (uint32_t *)(v->hi + n);
     return true;
@@ -205,7 +209,8 @@ static void add_part(splitter *s, const side *in)
     const uint32_t at = s->pool_n;
     part->base = in->base;
     *v = (plim__pack_view){.sections = (uint32_t)(in->hi - in->lo), .unit = w->unit, .lo = pool->lo + at, .hi = pool->hi + at,
-                           .size = pool->size + at, .width = pool->width + at, .total = pool->total + at,
+                           .size = pool->size + at, .width = pool->width + at,
+                           .lower = pool->lower + at, .upper = pool->upper + at, .total = pool->total + at,
                            .source = pool->source + at, .load = pool->load + s->pool_sections};
     for (uint32_t i = in->from; i < in->to; i++) {
         if (is_down(s, i)) continue;
@@ -214,6 +219,8 @@ static void add_part(splitter *s, const side *in)
         v->hi[k] = w->hi[i] - in->lo;
         v->size[k] = w->size[i];
         v->width[k] = w->width[i];
+        v->lower[k] = w->lower[i];
+        v->upper[k] = w->upper[i];
         v->source[k] = i;
     }
     sum_loads(v);

@@ -475,6 +475,62 @@ static void rounded_sizes_prove_nothing(void **state)
     assert_int_equal(solve(buf, above_the_bound[0].n, (8ll << 40) + (1 << 20)), PLIM__EXACT_FOUND);
 }
 
+/* Packs blocks one above the other, which always works, and asks for the buffers' offsets. @return how many blocks there are */
+static uint32_t blocks_of(plim_buffer *buf, uint32_t n, const plim__blocks_style *style)
+{
+    const plim__alloc a = {0};
+    plim__pack_view view;
+    plim__pack_blocks blocks;
+    int64_t *offset = calloc(n, sizeof *offset), *at = calloc(n, sizeof *at), height = 0;
+    assert_true(offset && at);
+    assert_int_equal(plim__pack_view_init(&view, buf, n, 0, &a, NULL), PLIM_OK);
+    assert_int_equal(plim__pack_blocks_init(&blocks, &view, style, &a, NULL), PLIM_OK);
+    const uint32_t count = blocks.view.n;
+    assert_true(count >= 1 && count <= view.n);
+    for (uint32_t i = 0; i < count; i++) {
+        at[i] = height;
+        height += blocks.view.size[i];
+    }
+    plim__pack_blocks_open(&blocks, offset, at);
+    for (uint32_t i = 0; i < view.n; i++) buf[view.source[i]].offset = (uint64_t)offset[i] * view.unit;
+    assert_int_equal(plim_pack_check(buf, n, (uint64_t)height * blocks.view.unit * view.unit, NULL), PLIM_OK);
+    plim__pack_blocks_drop(&blocks, &a);
+    plim__pack_view_drop(&view, &a);
+    free(offset);
+    free(at);
+    return count;
+}
+
+static void gapless_rectangles_become_blocks(void **state)
+{
+    (void)state;
+    plim_buffer pinwheel[] = {{0, 2, 24, 0}, {0, 6, 8, 0}, {2, 8, 8, 0}, {2, 6, 16, 0}, {6, 8, 24, 0}};
+    plim_buffer chain[] = {{0, 3, 8, 0}, {3, 4, 8, 0}, {4, 9, 8, 0}}, stack[] = {{1, 3, 8, 0}, {1, 3, 16, 0}};
+    plim_buffer both[] = {{0, 3, 8, 0}, {3, 9, 8, 0}, {0, 9, 16, 0}};
+    plim_buffer hole[] = {{0, 3, 8, 0}, {4, 9, 8, 0}, {0, 9, 16, 0}}, apart[] = {{0, 3, 8, 0}, {1, 9, 16, 0}};
+    const plim__blocks_style exact = {0}, coarse = {.coarse = true}, filled = {.level = 3}, none = {.alone = 1};
+    assert_int_equal(blocks_of(pinwheel, 5, &exact), 1);
+    assert_int_equal(blocks_of(pinwheel, 5, &none), 5);
+    assert_int_equal(blocks_of(chain, 3, &exact), 1);
+    assert_int_equal(blocks_of(stack, 2, &exact), 1);
+    assert_int_equal(blocks_of(both, 3, &exact), 1);
+    assert_int_equal(blocks_of(hole, 3, &exact), 3);
+    assert_int_equal(blocks_of(hole, 3, &coarse), 1); /* nothing is born in [3, 4) */
+    assert_int_equal(blocks_of(hole, 3, &filled), 1); /* 24 bytes are 3 units: a filler in [3, 4) */
+    assert_int_equal(blocks_of(apart, 2, &exact), 2);
+}
+
+static void blocks_of_random_buffers_open_rightly(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 200; round++) {
+        plim_buffer buf[60];
+        const uint32_t n = random_dense(buf, COUNT_OF(buf), 4 + random_below(8), 14);
+        const plim__blocks_style style = {.coarse = round % 2, .level = round % 3 ? 0 : 12, .alone = round % 5 * 0.1, .seed = (uint64_t)round};
+        blocks_of(buf, n, &style);
+    }
+}
+
 static void a_gap_of_the_very_size_is_used(void **state)
 {
     (void)state;
@@ -600,6 +656,8 @@ int main(void)
         cmocka_unit_test(orders_agree),
         cmocka_unit_test(jumps_agree_with_the_whole_search),
         cmocka_unit_test(rounded_sizes_prove_nothing),
+        cmocka_unit_test(gapless_rectangles_become_blocks),
+        cmocka_unit_test(blocks_of_random_buffers_open_rightly),
         cmocka_unit_test(a_gap_of_the_very_size_is_used),
         cmocka_unit_test(the_check_finds_what_is_wrong),
         cmocka_unit_test(failing_allocations_are_survived),
