@@ -24,6 +24,7 @@
 #define SLOWEST_SECONDS 1.0 /* unless it takes less than this */
 #define WORTH 1.1       /* times what the fastest takes in one pass: no search pass by pass where a known plan takes no more */
 #define HOPE 0.992        /* what a recipe takes may turn out to be that part of a guess: what is made again is guessed node by node, and runs in stages */
+#define ENOUGH 1.1 /* times what the nodes take by themselves: passes are not looked for where the fastest recipe takes no more, and fits */
 #define AGAIN 8 /* times what a search pass by pass has measured may be measured for others: then it is done again in other ways */
 #define NEARLY 16 /* one part in so many more than an arena: what needs no more than that is compared with what is searched for inside it */
 #define DOUBTFUL 1.1 /* times what later passes would take at the least: they are searched for again where they take longer */
@@ -645,16 +646,33 @@ static plim_status find_least_arena(plim__portfolio *f)
     return PLIM_OK;
 }
 
-/* All arenas from the smallest on that fit: so what is found in one budget is found in every larger one. */
-static plim_status add_passes_inside(plim__portfolio *f, uint64_t most)
+/* Seconds that all nodes take by themselves: no plan is faster. */
+static double work_of(const plim__portfolio *f)
+{
+    double seconds = 0;
+    for (uint32_t i = 0; i < f->plan->graph->n_nodes; i++) seconds += f->s.work[i];
+    return seconds;
+}
+
+/* Is the fastest recipe inside `most` bytes the fastest of all, and next to nothing to be gained by passes? */
+static plim_status is_fast_enough(plim__portfolio *f, uint64_t most, bool *yes)
 {
     recipe *fastest, *inside;
-    bool found;
-    if (!searched_by_pass(f)) return PLIM_OK;
     PLIM_TRY(find_fastest(f, UINT64_MAX - 1, ROUGH, &fastest)); /* what cannot be made needs UINT64_MAX */
     PLIM_TRY(find_fastest(f, most, ROUGH, &inside));
-    if (inside && inside->seconds <= fastest->seconds) return PLIM_OK; /* no need of passes */
-    for (int k = arena_below(f->floor); arena_of(k) <= most && arena_of(k) < whole_bytes(f->plan->graph); k++) PLIM_TRY(search_arena(f, k, &found));
+    *yes = inside && inside->seconds <= fastest->seconds && inside->seconds <= ENOUGH * work_of(f);
+    return PLIM_OK;
+}
+
+/* All arenas from the smallest on, and some that are larger than what fits, for passes do not always fill theirs: so what is found in one budget is found in
+ * every larger one. */
+static plim_status add_passes_inside(plim__portfolio *f, uint64_t most)
+{
+    bool found, enough;
+    if (!searched_by_pass(f)) return PLIM_OK;
+    PLIM_TRY(is_fast_enough(f, most, &enough));
+    const uint64_t beyond = most > UINT64_MAX / 2 ? most : most + most / 2, whole = whole_bytes(f->plan->graph);
+    for (int k = arena_below(f->floor); arena_of(k) <= beyond && arena_of(k) < whole && !enough; k++) PLIM_TRY(search_arena(f, k, &found));
     return PLIM_OK;
 }
 
