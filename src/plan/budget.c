@@ -3,6 +3,7 @@
 #include "plan/budget.h"
 #include "core/size.h"
 #include "plan/plan.h"
+#include "plan/transfers.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -156,19 +157,15 @@ static uint64_t value_bytes(uint64_t axes, uint64_t values, uint64_t stage_value
     return 2 * range_bytes(axes, values) + values * (sizeof(plim__view) + sizeof(void *) + sizeof(uint32_t)) + stage_values * sizeof(uint32_t);
 }
 
-static uint64_t transfer_bytes(uint64_t boxes, uint64_t steps)
-{
-    return boxes * (sizeof(plim__io_ticket) + 4 + sizeof(plim__region)) + steps * 3 * sizeof(uint32_t);
-}
+static uint64_t box_bytes(uint64_t boxes) { return boxes * (sizeof(plim__io_ticket) + 4 + sizeof(plim__region)); }
 
 uint64_t plim__pass_runner_bytes(const plim_plan *plan, const plim__pass *p)
 {
     const plim__stage_size stage = plim__pass_largest_stage(plan, p);
-    uint64_t boxes = 0, steps = 0;
+    uint64_t boxes = 0;
     for (uint32_t v = 0; v < p->n_values; v++)
         if (p->value[v].file != PLIM__NONE && p->value[v].slot != PLIM__NONE) boxes += plan->slot[p->value[v].slot].copies;
-    for (uint32_t i = 0; i < p->n_steps; i++) steps += p->step[i].kind == PLIM__STEP_READ || p->step[i].kind == PLIM__STEP_WAIT;
-    return value_bytes(p->n_axes, p->n_values, stage.values) + transfer_bytes(boxes, steps) + thread_bytes(plan, &stage);
+    return value_bytes(p->n_axes, p->n_values, stage.values) + box_bytes(boxes) + plim__transfers_bytes(p) + thread_bytes(plan, &stage);
 }
 
 /* Of the plan's own tables. */
@@ -201,8 +198,8 @@ static uint64_t guess_tables(const plim_plan *plan)
         all.axes += plan->nest.axes[i].n;
         all.operands = larger(all.operands, g->node[i].n_in);
     }
-    return planner_bytes(g->n_nodes, g->n_values, operands) + value_bytes(all.axes, all.values, all.values) + transfer_bytes(all.values, 2 * all.values) +
-           (plan->thorough ? 0 : thread_bytes(plan, &all));
+    return planner_bytes(g->n_nodes, g->n_values, operands) + value_bytes(all.axes, all.values, all.values) + box_bytes(all.values) +
+           2 * all.values * sizeof(plim__transfer) + (plan->thorough ? 0 : thread_bytes(plan, &all));
 }
 
 void plim__budget_look_at_program(plim_plan *plan)

@@ -5,9 +5,9 @@
  * another pass necessary has to be worth it. Every candidate is scored by its simulated peak; nothing else decides whether it fits. */
 #include "plan/search.h"
 #include "core/size.h"
-#include "plan/advance.h"
 #include "plan/cost.h"
 #include "plan/keep.h"
+#include "plan/transfers.h"
 #include "pack/pack.h"
 
 #include <math.h>
@@ -604,7 +604,7 @@ static plim_status append(plim__search *s, plim__pass p)
     plim_status status = plim__grow(a, (void **)&plan->pass, &plan->cap_passes, plan->n_passes + 1, sizeof *plan->pass, s->err);
     if (status == PLIM_OK) status = plim__pass_measure(&s->m, plan, &p, carried_bytes(s), !s->rough, s->err);
     if (status == PLIM_OK) {
-        plim__advance_reads(&s->m, plan, &p);
+        plim__transfers_advance(&s->m, plan, &p);
         plim__pass_cost(&s->m, plan, &p);
     }
     if (status == PLIM_OK) status = plim__grow(a, (void **)&plan->slot, &plan->cap_slots, plan->n_slots + s->m.n_slots, sizeof *plan->slot, s->err);

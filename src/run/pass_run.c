@@ -8,9 +8,8 @@
 #include "run/pass_run.h"
 #include "core/dtype.h"
 #include "core/size.h"
-#include "plan/advance.h"
+#include "plan/transfers.h"
 #include "plan/inplace.h"
-#include "run/overlap.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -39,9 +38,8 @@ struct plim__pass_run {
     int64_t n_tiles, it;
     uint32_t step;            /* the next of this tile */
     bool callers_turn;        /* it is a stage that the caller computes, and he has been told */
-    int64_t ring;             /* slots of the rings that are read into */
     int64_t read_ahead;       /* tiles whose body reads have been issued */
-    plim__overlap overlap;
+    plim__transfers transfers;
     uint32_t begun, ended;    /* reads of it that have been issued, and waited for, in this trip through a group */
     uint32_t settled;         /* writes of it that have been waited for */
     plim__range loop[PLIM__MAX_LOOPS];
@@ -120,8 +118,8 @@ static plim_status new_tables(pass_run *r)
         if (!r->transfer[v]) return PLIM_E_NOMEM;
     }
     PLIM_TRY(new_workers(r));
-    PLIM_TRY(plim__overlap_new(&r->overlap, r->plan, r->p, r->err));
-    r->table_bytes += (r->overlap.n_reads + r->overlap.n_waits) * sizeof *r->overlap.read;
+    PLIM_TRY(plim__transfers_new(&r->transfers, r->plan, r->p, r->err));
+    r->table_bytes += plim__transfers_bytes(r->p);
     PLIM_ASSERT(r->table_bytes <= plim__pass_runner_bytes(r->plan, r->p)); /* estimate equals use */
     return PLIM_OK;
 }
@@ -136,7 +134,7 @@ static void free_tables(pass_run *r)
     }
     free_ranges(&r->tile, r);
     free_ranges(&r->ahead, r);
-    plim__overlap_free(&r->overlap, a);
+    plim__transfers_free(&r->transfers, a);
     plim__free(a, r->view);
     plim__free(a, r->transfer);
     plim__free(a, r->worker);
@@ -299,22 +297,18 @@ static plim_status issue_read(pass_run *r, uint32_t index, const plim__region *b
     return PLIM_OK;
 }
 
-static bool reads_ahead(const pass_run *r, const plim__pvalue *v)
-{
-    return v->role == PLIM__ROLE_READ && copies_of(r, v) > 1;
-}
-
 /* Issues the reads of tiles that are not yet under way, as far as the rings reach. */
 static plim_status read_ahead(pass_run *r)
 {
-    const int64_t reach = r->ring > 1 ? r->it + r->ring : r->it;
+    const plim__transfers *o = &r->transfers;
+    const int64_t reach = o->n_rings > 0 ? r->it + o->ahead : r->it;
     for (; r->read_ahead < reach && r->read_ahead < r->n_tiles; r->read_ahead++) {
         plim__range loop[PLIM__MAX_LOOPS];
         loops_of_tile(r, r->read_ahead, loop);
         plim__pass_regions(r->g, r->p, loop, &r->ahead);
-        for (uint32_t i = 0; i < r->p->n_values; i++) {
-            const plim__pvalue *v = &r->p->value[i];
-            if (reads_ahead(r, v)) PLIM_TRY(issue_read(r, i, &r->ahead.region[i], (uint32_t)(r->read_ahead % copies_of(r, v))));
+        for (uint32_t i = 0; i < o->n_rings; i++) {
+            const uint32_t v = o->ring[i];
+            PLIM_TRY(issue_read(r, v, &r->ahead.region[v], (uint32_t)(r->read_ahead % copies_of(r, &r->p->value[v]))));
         }
     }
     return PLIM_OK;
@@ -323,8 +317,8 @@ static plim_status read_ahead(pass_run *r)
 /* Before a step: waits for the writes whose time has come, and issues the next of its group's reads whose memory is free. */
 static plim_status overlap(pass_run *r, uint32_t step)
 {
-    const plim__overlap *o = &r->overlap;
-    const plim__overlap_group *g = &o->group[plim__step_group(r->p, step)];
+    const plim__transfers *o = &r->transfers;
+    const plim__transfer_group *g = &o->group[plim__step_group(r->p, step)];
     if (step == g->begin) {
         r->begun = r->ended = g->read;
         r->settled = g->wait;
@@ -341,8 +335,7 @@ static plim_status step_read(pass_run *r, uint32_t index)
 {
     const plim__pvalue *v = &r->p->value[index];
     const uint32_t copy = copy_now(r, v);
-    if (plim__read_is_early(r->p, v)) r->ended++; /* it has been issued: its memory is free at its own step */
-    else if (!reads_ahead(r, v)) PLIM_TRY(issue_read(r, index, &r->tile.region[index], copy));
+    if (!plim__is_ring(v, &r->plan->slot[v->slot])) r->ended++; /* it has been issued: its memory is free at its own step */
     PLIM_ASSERT(r->ended <= r->begun);
     return wait_for(r, &r->transfer[index][copy]);
 }
@@ -638,8 +631,6 @@ plim_status plim__pass_run_new(plim__pass_run **out, plim__run_state *run, const
         r->trips[l] = plim__loop_trips(&p->loop[l]);
         r->n_tiles *= r->trips[l];
     }
-    for (uint32_t v = 0; v < p->n_values; v++)
-        if (p->value[v].role == PLIM__ROLE_READ && copies_of(r, &p->value[v]) > r->ring) r->ring = copies_of(r, &p->value[v]);
     return new_tables(r);
 }
 
