@@ -126,16 +126,15 @@ static void bench_end(bench *b)
     random_graph_end(&b->r);
 }
 
-/* Without states, and results go to files where there is a folder to spill to: of other programs the search finds plans
- * that the verifier rejects, and the portfolio passes over. */
 static random_how program(int i)
 {
     return (random_how){.seed = (uint64_t)i * 307 + 11,
                         .ops = 3 + (uint32_t)i % 10,
                         .scale = 24 + 16 * (i % 3),
+                        .states = i % 5 == 0 ? 2 : 0,
                         .spill = i % 2 ? "/var/tmp" : NULL,
                         .threads = 1 + (uint32_t)i % 3,
-                        .on_file = i % 2};
+                        .on_file = i % 3 == 1};
 }
 
 /* The arena of a plan with everything in memory. */
