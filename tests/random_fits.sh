@@ -6,8 +6,8 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/lib/python.sh"
 [ -n "$PYTHON" ] || { echo "SKIPPED: no python3 with NumPy here (Debian: python3-numpy)"; exit 77; }
+seed=${SEED:-$(date +%s)} jobs=${JOBS:-$(nproc)} # nproc counts what OMP_NUM_THREADS says
 export PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
-seed=${SEED:-$(date +%s)} jobs=${JOBS:-$(nproc)}
 echo "random budgets: seed $seed, ${1:-600} s, $jobs at once"
 # shellcheck disable=SC2086  # no word, or two
 exec "$PYTHON" "$here/random_fits" --plimsoll "${PLIMSOLL:?the command line under test}" --seed "$seed" --seconds "${1:-600}" -j "$jobs" --quiet ${KEEP:+--keep "$KEEP"}
