@@ -6,9 +6,9 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/lib/python.sh"
 [ -n "$PYTHON" ] || { echo "SKIPPED: no python3 with NumPy here (Debian: python3-numpy)"; exit 77; }
-export PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 half=$((${1:-600} / 2))
 seed=${SEED:-$(date +%s)} jobs=${JOBS:-$(nproc)}
+export PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 status=0
 for kind in '' --pairs; do
     echo "random programs${kind:+, pairs}: seed $seed, $half s, $jobs at once"
