@@ -793,7 +793,7 @@ static bool state_is_overwritten_early(fixture *f, uint32_t way)
                         continue;
                     if (!is_meant(&way)) continue;
                     assert_true(f->g->n_states < COUNT_OF(more_states));
-                    memcpy(more_states, f->g->state, f->g->n_states * sizeof *more_states);
+                    if (f->g->n_states > 0) memcpy(more_states, f->g->state, f->g->n_states * sizeof *more_states);
                     more_states[f->g->n_states++] = (plim__state){.in = in, .out = made->value};
                     f->g->state = more_states;
                     return true;
