@@ -69,6 +69,12 @@ static uint32_t moves(const builder *b, uint32_t i, const plim__axes *axes, bool
     return set;
 }
 
+/* Is what an axis of this nest reads of a dimension just as long, and in the same order? */
+static bool is_plain(const plim__index *x, const plim__axes *axes, int64_t dim)
+{
+    return x->axis >= 0 && axes->axis[x->axis].extent == dim && x->stride == 1 && x->offset == 0 && x->div == 1 && x->window == 1;
+}
+
 /* Does node u read of its input k, in every trip of the loops `outside`, just the part of that array which node `by` has as its output j there? Nobody widens
  * that part for u. */
 static bool same_part(const builder *b, uint32_t u, uint32_t k, uint32_t by, uint32_t j, uint32_t outside)
@@ -79,8 +85,7 @@ static bool same_part(const builder *b, uint32_t u, uint32_t k, uint32_t by, uin
     for (uint32_t d = 0; d < shape->rank; d++) {
         const int loop = made->out[j][d] < 0 ? -1 : loop_of_axis(b, by, (uint32_t)made->out[j][d]);
         if (loop < 0 || !(outside & 1u << loop)) continue;
-        if (index[d].axis < 0 || loop_of_axis(b, u, (uint32_t)index[d].axis) != loop || axes->axis[index[d].axis].extent != shape->dim[d]) return false;
-        if (index[d].stride != 1 || index[d].offset != 0 || index[d].div != 1 || index[d].window != 1) return false;
+        if (!is_plain(&index[d], axes, shape->dim[d]) || loop_of_axis(b, u, (uint32_t)index[d].axis) != loop) return false;
     }
     return true;
 }
@@ -554,9 +559,8 @@ static bool reads_exactly(const builder *b, uint32_t i, uint32_t k, uint32_t d, 
 {
     const plim__pnode *x = &b->p->node[i];
     const plim__index *index = &plim__nest_reads(b->labels->nest, x->node, k)[d];
-    if (index->axis < 0 || x->bind[index->axis] != loop || !(b->exact[i] & 1u << loop)) return false;
-    return index->stride == 1 && index->offset == 0 && index->div == 1 && index->window == 1 &&
-           x->axes.axis[index->axis].extent == b->g->value[b->g->node[x->node].in[k]].shape.dim[d];
+    const int64_t dim = b->g->value[b->g->node[x->node].in[k]].shape.dim[d];
+    return is_plain(index, &x->axes, dim) && x->bind[index->axis] == loop && (b->exact[i] & 1u << loop);
 }
 
 /* Along which loops are the ranges of each node just the trip's parts: nobody who reads what it makes widens them. */
@@ -661,7 +665,8 @@ static plim_status new_builder(builder *b)
     b->price = plim__new(a, n, sizeof *b->price, b->err);
     b->pnode = plim__new(a, n, sizeof *b->pnode, b->err);
     b->pvalue = plim__new(a, b->g->n_values, sizeof *b->pvalue, b->err);
-    if (!b->state || !b->depth || !b->accumulates || !b->within || !b->root || !b->keep || !b->later || !b->remade || !b->again || !b->exact || !b->reads_old || !b->refused || !b->price ||
+    if (!b->state || !b->depth || !b->accumulates || !b->within || !b->root || !b->keep || !b->later || !b->remade ||
+        !b->again || !b->exact || !b->reads_old || !b->refused || !b->price ||
         !b->pnode || !b->pvalue)
         return PLIM_E_NOMEM;
     memset(b->pnode, 0xff, n * sizeof *b->pnode);

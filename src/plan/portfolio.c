@@ -484,7 +484,8 @@ static const recipe *was_searched(const plim__portfolio *f, uint64_t limit)
     return NULL;
 }
 
-/* Levels of rings and of the engine's buffers, from what is fastest to what needs least: two copies of what is read and written hide more than large buffers do. */
+/* Levels of rings and of the engine's buffers, from what is fastest to what needs least: two copies of what is read and
+ * written hide more than large buffers do. */
 static const struct { int rings, io; } way[] = {{0, 0}, {1, 1}, {1, 2}, {1, PLIM__IO_LEVEL_LEAST}, {PLIM__RING_LEVELS - 1, PLIM__IO_LEVEL_LEAST}};
 #define WAYS ((int)(sizeof way / sizeof *way))
 
@@ -539,7 +540,7 @@ static plim_status search_once(plim__portfolio *f, recipe *r, int k, double *dou
 /* In every way until something is found that is not slow; what is found last, once more where its later passes have taken longer than the
  * first had reckoned with. Each has to be faster than what was found before.
  * @param r  the way to search; set to what was found last */
-static plim_status search_all_rings(plim__portfolio *f, recipe *r, double bound)
+static plim_status search_all_ways(plim__portfolio *f, recipe *r, double bound)
 {
     double doubt = 1;
     int last = 0;
@@ -568,7 +569,7 @@ static plim_status add_passes(plim__portfolio *f, uint64_t limit)
     if (fastest && effort < LEAST_MEASURED * f->plan->graph->n_nodes) return PLIM_OK; /* too little is at stake */
     const uint64_t before = f->s.measured;
     f->s.most_measured = before + (uint64_t)effort;
-    PLIM_TRY(search_all_rings(f, &r, bound));
+    PLIM_TRY(search_all_ways(f, &r, bound));
     f->s.most_measured = UINT64_MAX;
     return r.least == UINT64_MAX ? add_recipe(f, r) : PLIM_OK; /* it is known that there is none */
 }

@@ -20,7 +20,7 @@
 #define RESIDENT_MOST 2 /* the same, tried as well where that makes a difference */
 #define MOST_ENDS 6 /* places where a pass may end although more could be done in it */
 #define LARGER_TILES 2 /* above the largest that fits: tried with recomputing and spilling */
-#define MOST_DOUBT 16.0
+#define MOST_DOUBT 16.0 /* times what later passes take at the least that a pass is charged for them, at the most */
 #define REFINEMENTS 4 /* steps from the best tiles to better ones beside them */
 #define LITTLE 1e9 /* seconds that are added to what such a pass takes */
 #define FEW 32 /* a pass that does less than this part of the work that is left is taken only where nothing else fits */
@@ -525,7 +525,7 @@ static double loss_of(const plim__search *s, const plim__candidate *c, double al
 }
 
 /* Sizes of tile, `by[l]` steps of a factor of two from those of the candidate, where there are such. */
-static bool set_tiles_beside(plim__pass *p, const plim__candidate *c, const int by[PLIM__MAX_LOOPS])
+static bool set_tiles_beside(plim__pass *p, const plim__candidate *c, const int *by)
 {
     for (uint32_t l = 0; l < p->n_cut; l++) {
         const int n = tile_sizes(&p->loop[l], 1);
@@ -544,15 +544,13 @@ static plim_status try_tiles_beside(plim__search *s, plim__pass *p, uint64_t car
     const plim__candidate from = *best;
     plim__candidate c = from;
     c.found = c.kept = false;
-    for (uint32_t a = 0; a < p->n_cut; a++)
-        for (uint32_t b = 0; b < p->n_cut; b++)
-            for (int up = 0; up < 2; up++) {
-                int by[PLIM__MAX_LOOPS] = {0};
-                if (a == b) by[a] = up ? 1 : -1;
-                else if (up) by[a] = 1, by[b] = -1;
-                if ((a != b && !up) || !set_tiles_beside(p, &from, by)) continue;
-                PLIM_TRY(try_tiles(s, p, &c, carried, from.later, best));
-            }
+    for (uint32_t more = 0; more <= p->n_cut; more++) /* n_cut: none */
+        for (uint32_t less = 0; less <= p->n_cut; less++) {
+            int by[PLIM__MAX_LOOPS + 1] = {0};
+            by[more]++;
+            by[less]--;
+            if (more != less && set_tiles_beside(p, &from, by)) PLIM_TRY(try_tiles(s, p, &c, carried, from.later, best));
+        }
     return PLIM_OK;
 }
 
@@ -875,7 +873,8 @@ static plim_status new_tables(plim__search *s)
 
 plim_status plim__search_new(plim__search *s, plim_plan *plan, plim_error *err)
 {
-    *s = (plim__search){.plan = plan, .keeps = plan->thorough, .bound = INFINITY, .doubt = 1, .most_measured = UINT64_MAX, .f.end = UINT32_MAX, .err = err};
+    *s = (plim__search){.plan = plan, .keeps = plan->thorough, .bound = INFINITY, .doubt = 1, .most_measured = UINT64_MAX,
+                        .f.end = UINT32_MAX, .err = err};
     const plim_status status = new_tables(s);
     if (status != PLIM_OK) plim__search_free(s);
     return status;

@@ -264,4 +264,20 @@ static inline void random_graph_end(random_graph *r)
     plim__graph_free(&r->g);
 }
 
+/* What a pass does, into a hash: plans are compared by it. */
+static inline void random_mix(uint64_t *h, uint64_t x)
+{
+    *h = (*h ^ x) * 0x9e3779b97f4a7c15u;
+    *h ^= *h >> 29;
+}
+
+static inline void random_mix_pass(uint64_t *h, const plim__pass *p)
+{
+    for (uint32_t l = 0; l < p->n_loops; l++) random_mix(h, (uint64_t)p->loop[l].tile * 131 + (uint64_t)p->loop[l].extent);
+    for (uint32_t i = 0; i < p->n_nodes; i++) random_mix(h, p->node[i].node * 8u + p->node[i].depth);
+    for (uint32_t v = 0; v < p->n_values; v++) random_mix(h, p->value[v].value * 8ull + p->value[v].role);
+    for (uint32_t t = 0; t < p->n_steps; t++)
+        random_mix(h, p->step[t].index * 64ull + p->step[t].kind * 8u + p->step[t].depth);
+}
+
 #endif

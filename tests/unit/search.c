@@ -22,31 +22,16 @@ typedef struct look {
     uint32_t passes, loops;
 } look;
 
-static void mix(uint64_t *h, uint64_t x)
-{
-    *h = (*h ^ x) * 0x9e3779b97f4a7c15u;
-    *h ^= *h >> 29;
-}
-
-static void mix_pass(uint64_t *h, const plim__pass *p)
-{
-    for (uint32_t l = 0; l < p->n_loops; l++) mix(h, (uint64_t)p->loop[l].tile * 131 + (uint64_t)p->loop[l].extent);
-    for (uint32_t i = 0; i < p->n_nodes; i++) mix(h, p->node[i].node * 8u + p->node[i].depth);
-    for (uint32_t v = 0; v < p->n_values; v++) mix(h, p->value[v].value * 8ull + p->value[v].role);
-    for (uint32_t t = 0; t < p->n_steps; t++)
-        mix(h, p->step[t].index * 64ull + p->step[t].kind * 8u + p->step[t].depth);
-}
-
 static look look_at(const plim_plan *plan)
 {
     look x = {.arena = plan->arena_bytes, .passes = plan->n_passes};
     for (uint32_t i = 0; i < plan->n_passes; i++) {
-        mix_pass(&x.hash, &plan->pass[i]);
+        random_mix_pass(&x.hash, &plan->pass[i]);
         x.seconds += plan->pass[i].seconds;
         x.loops += plan->pass[i].n_cut;
     }
     for (uint32_t i = 0; i < plan->n_slots; i++)
-        mix(&x.hash, plan->slot[i].offset + plan->slot[i].bytes * plan->slot[i].copies);
+        random_mix(&x.hash, plan->slot[i].offset + plan->slot[i].bytes * plan->slot[i].copies);
     return x;
 }
 
