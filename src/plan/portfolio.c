@@ -23,7 +23,7 @@
 #define SLOWEST 32.0     /* times what the fastest takes: a plan that takes longer is of no use */
 #define SLOWEST_SECONDS 1.0 /* unless it takes less than this */
 #define WORTH 1.1       /* times what the fastest takes in one pass: no search pass by pass where a known plan takes no more */
-#define HOPE 0.992        /* what a recipe takes may turn out to be that part of a guess: what is made again is guessed node by node, and runs in stages */
+#define HOPE 0.97        /* what a recipe takes may turn out to be that part of a guess: what is made again is guessed node by node, and runs in stages */
 #define ENOUGH 1.1 /* times what the nodes take by themselves: passes are not looked for where the fastest recipe takes no more, and fits */
 #define AGAIN 8 /* times what a search pass by pass has measured may be measured for others: then it is done again in other ways */
 #define NEARLY 16 /* one part in so many more than an arena: what needs no more than that is compared with what is searched for inside it */
