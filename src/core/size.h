@@ -20,4 +20,15 @@ static inline int64_t plim__clamp(int64_t x, int64_t lo, int64_t hi) { return x 
 static inline int64_t plim__floor_div(int64_t x, int64_t d) { return x / d - (x % d != 0 && x < 0); }
 static inline int64_t plim__ceil_div(int64_t x, int64_t d) { return x / d + (x % d != 0 && x > 0); }
 
+/** The greatest common divisor of numbers that are not negative. */
+static inline int64_t plim__gcd(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
 #endif

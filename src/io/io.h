@@ -28,6 +28,7 @@
 #ifndef PLIM_IO_IO_H
 #define PLIM_IO_IO_H
 
+#include <stdatomic.h>
 #include "core/alloc.h"
 #include "kernels/view.h"
 #include "os/os.h"
@@ -93,6 +94,8 @@ void plim__io_free(plim__io **io);
 /** Queue a transfer; `ticket` must be done; neither box nor file may change until it is done again. Requests may wait for room in the queue. */
 void plim__io_read(plim__io *io, const plim__io_file *f, const plim__region *box, void *buffer, plim__io_ticket *ticket);
 void plim__io_write(plim__io *io, const plim__io_file *f, const plim__region *box, const void *buffer, plim__io_ticket *ticket);
+/** Is the ticket's transfer done, or has there been none? What was read is to be looked at only after plim__io_wait. */
+static inline bool plim__io_is_done(plim__io_ticket *ticket) { return atomic_load(&ticket->pending) == 0; }
 /** Blocks until the ticket's transfer is done. @return the engine's first error, if any */
 plim_status plim__io_wait(plim__io *io, plim__io_ticket *ticket, plim_error *err);
 /** Waits for everything and writes the partly filled blocks out. */

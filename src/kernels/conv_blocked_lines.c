@@ -1,8 +1,7 @@
 #include "kernels/conv_blocked_lines.h"
+#include "core/size.h"
 
 #include <string.h>
-
-static int64_t gcd(int64_t a, int64_t b) { return b == 0 ? a : gcd(b, a % b); }
 
 plim__line plim__line_forward(const plim__sliding *s, uint32_t d, plim__range windows)
 {
@@ -13,7 +12,7 @@ plim__line plim__line_forward(const plim__sliding *s, uint32_t d, plim__range wi
 /* Tap t of window p sees an element if p*stride = element + before - t*dilation: one t that solves it gives the others, every stride/gcd taps. */
 plim__line plim__line_backward(const plim__sliding *s, uint32_t d, plim__range part, int64_t phase)
 {
-    const int64_t stride = s->stride[d], dilation = s->dilation[d], first = part.lo + phase, tap_step = stride / gcd(stride, dilation);
+    const int64_t stride = s->stride[d], dilation = s->dilation[d], first = part.lo + phase, tap_step = stride / plim__gcd(stride, dilation);
     const int64_t most = plim__min(s->size[d], tap_step), at = first + s->before[d];
     plim__line l = {.n = plim__max(plim__ceil_div(part.hi - first, stride), 0), .out_lo = first, .out_step = stride, .in_step = 1,
                     .tap_step = tap_step};

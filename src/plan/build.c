@@ -19,6 +19,11 @@
 
 typedef enum state { STATE_OUT, STATE_IN, STATE_POST } state;
 
+/* Per loop: where tiles are multiples of so many steps, a node's ranges are just the parts of a trip. 0: they never are. */
+typedef struct steps {
+    int64_t of[PLIM__MAX_LOOPS];
+} steps;
+
 typedef struct builder {
     const plim_plan *plan;
     const plim_graph *g;
@@ -34,7 +39,7 @@ typedef struct builder {
     bool *later;        /* [n_nodes] a node of a later pass reads it */
     bool *remade;       /* [n_nodes] a later pass makes it again */
     bool *again;        /* [n_nodes] scratch */
-    uint8_t *exact;     /* [n_nodes of the pass] loops along which a node's ranges are just the trip's parts */
+    steps *exact;       /* [n_nodes of the pass] */
     double *price;      /* [n_nodes] seconds to recompute it in a later pass */
     bool *refused;      /* [n_nodes] an update that these loops would do more than once: it is left to a later pass */
     bool *reads_old;    /* [n_nodes] making it again in a later pass would read a state that this one overwrites */
@@ -554,20 +559,40 @@ static bool loops_are_sound(const builder *b, uint32_t *again)
     return moved == (1u << p->n_cut) - 1;
 }
 
-/* Does pass node i read of its input k, along dimension d, just the part of a loop's trip? */
-static bool reads_exactly(const builder *b, uint32_t i, uint32_t k, uint32_t d, int loop)
+/* The least common multiple, or 0 where one of them is 0 or it is larger than `most`. */
+static int64_t common_multiple(int64_t a, int64_t b, int64_t most)
+{
+    if (a == 0 || b == 0) return 0;
+    const int64_t times = b / plim__gcd(a, b);
+    return a > most / times ? 0 : a * times;
+}
+
+/* Steps of a loop of which every multiple falls between two of `n` equal parts of its extent. */
+static int64_t steps_of_part(int64_t extent, int64_t n) { return extent / plim__gcd(extent, n); }
+
+/* Of how many steps does a trip have to be a multiple, so that what pass node i reads of its input k along dimension d is just the trip's part of it? A part
+ * of its axis has to be, and then the dimension is covered without gap or overlap: by windows that touch, or by several iterations on one element. 0: never. */
+static int64_t reads_exactly(const builder *b, uint32_t i, uint32_t k, uint32_t d, int loop)
 {
     const plim__pnode *x = &b->p->node[i];
     const plim__index *index = &plim__nest_reads(b->labels->nest, x->node, k)[d];
-    const int64_t dim = b->g->value[b->g->node[x->node].in[k]].shape.dim[d];
-    return is_plain(index, &x->axes, dim) && x->bind[index->axis] == loop && (b->exact[i] & 1u << loop);
+    const int64_t dim = b->g->value[b->g->node[x->node].in[k]].shape.dim[d], all = b->p->loop[loop].extent;
+    if (index->axis < 0 || x->bind[index->axis] != loop) return 0;
+    const int64_t own = b->exact[i].of[loop], n = x->axes.axis[index->axis].extent;
+    if (is_plain(index, &x->axes, dim)) return own;
+    const bool touches = index->div == 1 ? index->window == index->stride : index->stride == 1 && index->window == 1;
+    int64_t read, there; /* stride * n == div * dim, checked for overflow */
+    if (index->offset != 0 || !touches || __builtin_mul_overflow(index->stride, n, &read) || __builtin_mul_overflow(index->div, dim, &there) || read != there)
+        return 0;
+    return common_multiple(own, common_multiple(steps_of_part(all, n), steps_of_part(all, dim), all), all);
 }
 
-/* Along which loops are the ranges of each node just the trip's parts: nobody who reads what it makes widens them. */
+/* Along which loops, and for which tiles, are the ranges of each node just the trip's parts: nobody who reads what it makes widens them. */
 static void find_exact(builder *b)
 {
     const plim__pass *p = b->p;
-    for (uint32_t i = 0; i < p->n_nodes; i++) b->exact[i] = (uint8_t)((1u << b->n_cut) - 1);
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        for (uint32_t l = 0; l < PLIM__MAX_LOOPS; l++) b->exact[i].of[l] = 1;
     for (uint32_t i = p->n_nodes; i-- > 0;) {
         const plim__node *n = &b->g->node[p->node[i].node];
         for (uint32_t k = 0; k < n->n_in; k++) {
@@ -577,25 +602,30 @@ static void find_exact(builder *b)
             PLIM_ASSERT(v->producer < i);
             for (uint32_t d = 0; d < b->g->value[v->value].shape.rank; d++) {
                 const int a = by->axes.out[b->g->value[v->value].out][d], loop = a < 0 ? -1 : by->bind[a];
-                if (loop < 0 || (uint32_t)loop >= b->n_cut || reads_exactly(b, i, k, d, loop)) continue;
-                b->exact[v->producer] &= (uint8_t)~(1u << loop);
+                if (loop < 0 || (uint32_t)loop >= b->n_cut) continue;
+                int64_t *made = &b->exact[v->producer].of[loop];
+                *made = common_multiple(*made, reads_exactly(b, i, k, d, loop), p->loop[loop].extent);
             }
         }
     }
 }
 
-/* Does everybody in the pass who reads a state that node x overwrites inside loops read no more of it than their trip's part?
- * Whether somebody widens what a reader makes is known only here. */
+/* Does everybody in the pass who reads a state that node x overwrites inside loops read no more of it than their trip's part, with the tiles that the loops are
+ * then told to have? Whether somebody widens what a reader makes is known only here. */
 static bool overwrites_alone(const builder *b, const plim__pnode *x)
 {
     const plim__node *n = &b->g->node[x->node];
-    const uint32_t outside = (1u << x->depth) - 1;
     for (uint32_t j = 0; j < n->n_out; j++) {
         if (b->plan->replaces[n->out[j]] == PLIM__NONE) continue;
         const uint32_t in = b->g->state[b->plan->replaces[n->out[j]]].in;
         for (uint32_t k = b->plan->use0[in]; k < b->plan->use0[in + 1]; k++) {
             const uint32_t u = b->plan->use[k];
-            if (u != x->node && b->keep[u] && (outside & ~b->exact[b->pnode[u]])) return false;
+            for (uint32_t l = 0; l < x->depth && u != x->node && b->keep[u]; l++) {
+                plim__loop *loop = &b->p->loop[l];
+                const int64_t least = common_multiple(loop->least, b->exact[b->pnode[u]].of[l], loop->extent - 1);
+                if (least == 0) return false;
+                loop->least = least;
+            }
         }
     }
     return true;
@@ -720,7 +750,7 @@ static void set_loops(builder *b, uint32_t cut, const uint8_t *order)
     p->n_loops = b->labels->n;
     b->n_cut = (uint32_t)__builtin_popcount(cut);
     for (uint32_t l = 0; l < p->n_loops; l++) {
-        p->loop[l] = (plim__loop){.extent = b->labels->extent[order[l]], .tile = b->labels->extent[order[l]], .grain = b->labels->grain[order[l]]};
+        p->loop[l] = (plim__loop){.extent = b->labels->extent[order[l]], .tile = b->labels->extent[order[l]], .grain = b->labels->grain[order[l]], .least = 1};
         b->place[order[l]] = (int8_t)l;
     }
     p->n_cut = b->n_cut;

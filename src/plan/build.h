@@ -46,6 +46,12 @@ void plim__file_describe(plim__io_file *f, const plim_graph *g, uint32_t value, 
 /** Describes so many bytes of a file that is ours as a flat array of bytes: what is spilled and read back inside a pass. */
 void plim__file_describe_flat(plim__io_file *f, uint64_t offset, uint64_t bytes);
 
+/** Is a value that is read read ahead, into a ring of slots? It is needed anew in every tile, and there is more than one copy. */
+static inline bool plim__read_has_ring(const plim_plan *plan, const plim__pass *p, const plim__pvalue *v)
+{
+    return v->role == PLIM__ROLE_READ && p->n_cut > 0 && v->depth == p->n_cut && !v->streamed && plan->read_copies > 1;
+}
+
 /** Does a value that is written leave from a ring of slots, which live as long as the pass? It is made anew in every tile; others are waited for. */
 static inline bool plim__write_has_ring(const plim_plan *plan, const plim__pass *p, const plim__pvalue *v)
 {

@@ -63,13 +63,18 @@ static plim_status check_owners(sharer *k)
     return PLIM_OK;
 }
 
-/* Value v lies on `in`: both are of a kind that may. */
+static bool has_one_copy(const sharer *k, uint32_t slot)
+{
+    return slot < k->plan->n_slots && k->plan->slot[slot].copies == 1;
+}
+
+/* Value v lies on `in`: both are of a kind that may. What goes to a file from a ring of slots would meet what is read ahead into it. */
 static plim_status check_kinds(const sharer *k, uint32_t v, uint32_t in)
 {
     const plim__pvalue *x = &k->p->value[v], *y = &k->p->value[in];
     const bool inside = is_private(k, v) && is_private(k, in);
-    const bool tiles = (x->role == PLIM__ROLE_TILE || (x->role == PLIM__ROLE_WRITE && k->p->n_cut == 0)) &&
-                       (y->role == PLIM__ROLE_TILE || y->role == PLIM__ROLE_READ);
+    const bool writes = x->role == PLIM__ROLE_WRITE && (k->p->n_cut == 0 || has_one_copy(k, x->slot));
+    const bool tiles = (x->role == PLIM__ROLE_TILE || writes) && (y->role == PLIM__ROLE_TILE || y->role == PLIM__ROLE_READ);
     PLIM_FAIL_IF((!inside && !tiles) || x->foreign || y->foreign || x->stored, k->err, PLIM_E_PLAN,
                  "I16: '%s' may not lie on '%s'", name_of(k, v), name_of(k, in));
     PLIM_FAIL_IF(plim_dtype_bytes(k->g->value[x->value].dtype) != plim_dtype_bytes(k->g->value[y->value].dtype), k->err,
@@ -189,16 +194,36 @@ static plim_status follow(const sharer *k, uint32_t v, uint32_t in, uint32_t i)
     return PLIM_OK;
 }
 
+/* Do v and `in` belong to one trip of the loops around them? All their steps stand in one group; or `in` is read once at the beginning of the trip, and v is made
+ * at its end, when the loops inside have turned. */
+static bool is_in_one_trip(const sharer *k, uint32_t v, uint32_t in)
+{
+    const plim__pnode *maker = &k->p->node[k->p->value[v].producer];
+    const uint32_t both = k->groups[v] | k->groups[in], depth = maker->depth;
+    if ((both & (both - 1)) == 0) return true;
+    if (!maker->post || k->p->value[in].role != PLIM__ROLE_READ) return false;
+    for (uint32_t t = 0; t < k->p->n_steps; t++) {
+        const plim__step *s = &k->p->step[t];
+        const bool reads = s->kind == PLIM__STEP_READ && s->index == in;
+        const bool writes = (s->kind == PLIM__STEP_WRITE || s->kind == PLIM__STEP_WAIT) && s->index == v;
+        if (reads && s->depth != depth) return false;
+        if (writes && (s->depth != depth || !s->post)) return false;
+    }
+    for (uint32_t g = 0; g <= 2 * k->p->n_cut; g++)
+        if (both & 1u << g && (g < depth || g > 2 * k->p->n_cut - depth)) return false;
+    return k->groups[v] == 1u << (2 * k->p->n_cut - depth);
+}
+
 /* Value v overwrites `in`, which nobody needs from then on: not in its stage, and not behind it. */
 static plim_status check_overwritten(const sharer *k, uint32_t v, uint32_t in)
 {
     const plim__pvalue *x = &k->p->value[v], *y = &k->p->value[in];
     const plim__stage *s = &k->p->stage[k->p->node[x->producer].stage];
     PLIM_ASSERT(x->alias_of == in && s->count > 0);
-    const uint32_t end = s->first + s->count, groups = k->groups[v] | k->groups[in];
+    const uint32_t end = s->first + s->count;
     PLIM_FAIL_IF(k->last_use[in] >= end, k->err, PLIM_E_PLAN, "I17: node %u reads '%s', which '%s' has overwritten",
                  k->p->node[k->last_use[in]].node, name_of(k, in), name_of(k, v));
-    PLIM_FAIL_IF((groups & (groups - 1)) != 0, k->err, PLIM_E_PLAN,
+    PLIM_FAIL_IF(!is_in_one_trip(k, v, in), k->err, PLIM_E_PLAN,
                  "I17: '%s' lies on '%s', and loops turn between their steps", name_of(k, v), name_of(k, in));
     PLIM_FAIL_IF(k->written[in], k->err, PLIM_E_PLAN, "I17: '%s' overwrites '%s', which goes to a file", name_of(k, v),
                  name_of(k, in));

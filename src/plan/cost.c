@@ -7,6 +7,7 @@
 #include "plan/cost.h"
 #include "core/size.h"
 #include "io/io_requests.h"
+#include "plan/transfers.h"
 
 #include <math.h>
 
@@ -218,6 +219,7 @@ typedef struct player {
     double ring; /* seconds of the disk for rings */
     double busy; /* seconds of the disk for everything */
     double compute, fill; /* seconds of kernels; of what the first and the last trip wait for alone */
+    double *early; /* per depth: seconds of the disk for what is read behind inner loops, and begins while they turn */
 } player;
 
 /* How many boxes are written until one comes that continues the runs of this one: all those of the loops inside the innermost one that moves it on along them. */
@@ -263,6 +265,10 @@ static void play_transfer(player *k, uint32_t t, double trips)
     *(write ? &k->m->write_bytes : &k->m->read_bytes) += (uint64_t)(bytes * trips);
     k->m->requests += (uint64_t)(cost.requests * trips);
     k->now += cost.cpu / k->plan->threads; /* transfers take CPUs from the threads that compute */
+    if (!write && plim__read_is_early(k->p, t, slot, 0)) {
+        k->early[s->depth] += cost.seconds * trips;
+        return;
+    }
     k->busy += cost.seconds;
     if (slot->copies > 1) {
         k->ring += cost.seconds;
@@ -290,9 +296,24 @@ static void play_step(player *k, uint32_t t, double trips)
     k->now += calls;
 }
 
+/* What is read behind inner loops has the time that the disk is idle while they turn.
+ * @param early  per depth; @param idle  per depth: seconds in which the disk is idle in the steps of that depth
+ * @return seconds that remain to be waited */
+static double wait_for_early(const double *early, const double *idle, uint32_t n_cut)
+{
+    double inside = 0, waited = 0;
+    for (uint32_t d = n_cut; d-- > 0;) {
+        inside += idle[d + 1];
+        waited += fmax(early[d] - inside, 0);
+        inside = fmax(inside - early[d], 0);
+    }
+    return waited;
+}
+
 void plim__pass_cost(plim__measure *m, const plim_plan *plan, const plim__pass *p)
 {
-    player k = {.m = m, .plan = plan, .p = p};
+    double early[PLIM__MAX_LOOPS + 1] = {0}, idle[PLIM__MAX_LOOPS + 1] = {0};
+    player k = {.m = m, .plan = plan, .p = p, .early = early};
     m->read_bytes = m->write_bytes = m->requests = 0;
     m->seconds = plim__touch_seconds(plan, m->peak);
     for (uint32_t t = 0; t < p->n_steps;) {
@@ -301,7 +322,10 @@ void plim__pass_cost(plim__measure *m, const plim_plan *plan, const plim__pass *
         const double trips = trips_inside(p, depth);
         k.now = k.disk = k.ring = k.busy = k.fill = 0;
         for (; t < p->n_steps && p->step[t].depth == depth && p->step[t].post == post; t++) play_step(&k, t, trips);
-        m->seconds += trips * fmax(fmax(k.now, k.disk), k.busy) + k.fill;
+        const double seconds = fmax(fmax(k.now, k.disk), k.busy);
+        idle[depth] += trips * (seconds - k.busy);
+        m->seconds += trips * seconds + k.fill;
     }
+    m->seconds += wait_for_early(early, idle, p->n_cut);
     m->compute = k.compute;
 }

@@ -346,7 +346,8 @@ size_t plim_plan_dump(const plim_plan *plan, char *buf, size_t size)
     if (size) buf[0] = 0;
     for (uint32_t i = 0; i < plan->n_passes; i++) {
         const plim__pass *p = &plan->pass[i];
-        put(&t, "pass %u: about %.3g s\n", i + 1, p->seconds);
+        put(&t, "pass %u: about %.3g s (kernels %.3g s), reads %llu KiB, writes %llu KiB\n", i + 1, p->seconds, p->compute, (unsigned long long)(p->read_bytes >> 10),
+            (unsigned long long)(p->write_bytes >> 10));
         for (uint32_t l = 0; l < p->n_cut; l++) {
             char what[80];
             name_loop(plan, p, l, what, sizeof what);

@@ -5,8 +5,10 @@
  *   - Inside the stage, x is read only on the way to y, and each node on that way reads element i to make element i. So a block reads of x
  *     what it writes of y and no more, and other threads' blocks have other elements. The node that makes y runs last; where it reads x itself, its row
  *     says that it reads each element before it writes it (PLIM__OP_INPLACE; PLIM__OP_UPDATE for a state and what takes its place).
- *   - Both are made or read, and used, by steps of one group, so each trip has its own x and its own y.
- *   - x has been read from its file or made by an earlier stage, and goes to no file itself: no transfer is under way. y may go to a file, from where it lies.
+ *   - Both are made or read, and used, in the same trip of the loops around them: by steps of one group; or x is read once for all trips of inner loops, and y is
+ *     made, behind these, by the steps that end the same trip.
+ *   - x has been read from its file or made by an earlier stage, and goes to no file itself: no transfer is under way. y may go to a file, from where it lies; where
+ *     tiles turn, only if neither has a ring of slots, for what is read ahead would meet what is still being written.
  *   - The box of y is that of x in every tile, and lies there densely, as it would in a slot of its own: kernels do the same, to the bit.
  *
  * The last point needs the boxes of all tiles. They are compared by how they are made: a range of a dimension is all of it, or what a loop gives an axis
@@ -21,6 +23,7 @@
  * Linear in nodes and operands, for each stage times the values that leave it. Allocates tables as long as the pass; any thread. */
 #include "plan/inplace.h"
 #include "core/dtype.h"
+#include "plan/build.h"
 #include "plan/measure.h"
 
 #include <string.h>
@@ -172,13 +175,26 @@ static bool find_begin(const plim__sharing *x, uint32_t v, uint64_t *begin)
     return true;
 }
 
+/* Do the boxes of two files, which are the same stretch of their arrays in every tile, begin at the same place in their blocks? */
+static bool begin_alike(const plim__sharing *x, uint32_t out, uint32_t in)
+{
+    const plim__io_file *f = &x->plan->file[x->p->value[out].file].io, *g = &x->plan->file[x->p->value[in].file].io;
+    PLIM_ASSERT(f->element == g->element);
+    return f->offset % PLIM__IO_ALIGN == g->offset % PLIM__IO_ALIGN && f->offset % f->element == 0;
+}
+
 /* May `out` lie where `in` does? What goes to a file lies in its slot as the transfer wants it; everything else lies wherever `in` does. */
 static bool lies_alike(const plim__sharing *x, uint32_t out, uint32_t in)
 {
+    const uint32_t root = plim__alias_root(x->p, in);
+    const plim__pvalue *v = &x->p->value[out], *r = &x->p->value[root];
     uint64_t begin, wanted;
-    if (!find_begin(x, plim__alias_root(x->p, in), &begin)) return false;
-    if (x->p->value[out].role == PLIM__ROLE_TILE) return true;
-    return x->p->n_cut == 0 && find_begin(x, out, &wanted) && wanted == begin;
+    if (!find_begin(x, root, &begin)) return false;
+    if (v->role == PLIM__ROLE_TILE) return true;
+    if (x->p->n_cut == 0) return find_begin(x, out, &wanted) && wanted == begin;
+    if (r->role != PLIM__ROLE_READ || is_dense(x, root) || v->flat || v->file == PLIM__NONE) return false;
+    if (plim__read_has_ring(x->plan, x->p, r) || plim__write_has_ring(x->plan, x->p, v)) return false;
+    return same_box(x, out, root) && is_stretch(x, out, &x->plan->file[v->file].io) && begin_alike(x, out, root);
 }
 
 /* --------------------------------------------------------------------------------------------------- inside a stage */
@@ -243,10 +259,24 @@ static bool writes_behind_reads(const plim__sharing *x, const plim__pnode *n, ui
     return flags & PLIM__OP_UPDATE && state != PLIM__NONE && x->g->state[state].in == x->p->value[in].value;
 }
 
-static bool is_in_one_group(const plim__sharing *x, uint32_t a, uint32_t b)
+/* Groups of steps between those that begin a trip of the loops outside `depth` and those that end it. */
+static uint32_t groups_inside(const plim__pass *p, uint32_t depth)
 {
-    const uint32_t set = x->groups[a] | x->groups[b];
-    return (set & (set - 1)) == 0;
+    const uint32_t first = plim__group_of(p, depth, false), last = plim__group_of(p, depth, true);
+    PLIM_ASSERT(first < last && last < PLIM__MAX_GROUPS);
+    return (UINT32_C(2) << last) - (UINT32_C(1) << first);
+}
+
+/* Does every trip have its own `in`, and its own `out` that is made when nobody in the trip needs `in` any more? */
+static bool is_in_one_trip(const plim__sharing *x, uint32_t out, uint32_t in)
+{
+    const uint32_t set = x->groups[out] | x->groups[in];
+    const plim__pvalue *read = &x->p->value[in];
+    const plim__pnode *maker = &x->p->node[x->p->value[out].producer];
+    if ((set & (set - 1)) == 0) return true;
+    if (!maker->post || x->groups[out] != UINT32_C(1) << plim__group_of(x->p, maker->depth, true)) return false;
+    if (read->role != PLIM__ROLE_READ || read->streamed || read->flat || read->depth != maker->depth) return false;
+    return (set & ~groups_inside(x->p, maker->depth)) == 0;
 }
 
 static uint64_t element_bytes(const plim__sharing *x, uint32_t v) { return plim_dtype_bytes(x->g->value[x->p->value[v].value].dtype); }
@@ -277,7 +307,7 @@ static bool may_overwrite(const plim__sharing *x, const plim__stage *s, const pl
     if (v->producer != PLIM__NONE && v->producer >= s->first && v->producer < s->first + s->count) return false;
     if (!(by_element && same_box(x, out, in)) && !is_reshaped(x, maker, out, in)) return false;
     PLIM_ASSERT(!v->stored && (v->role == PLIM__ROLE_READ || v->file == PLIM__NONE)); /* no transfer from its slot is under way */
-    return element_bytes(x, out) == element_bytes(x, in) && is_in_one_group(x, out, in) && lies_alike(x, out, in);
+    return element_bytes(x, out) == element_bytes(x, in) && is_in_one_trip(x, out, in) && lies_alike(x, out, in);
 }
 
 uint32_t plim__sharing_find(plim__sharing *x, uint32_t out, uint32_t *found)

@@ -33,6 +33,7 @@
 typedef struct plim__loop {
     int64_t extent, tile;
     int64_t grain; /* tiles of a multiple of it divide the shortest dimensions that the loop moves, too: those of a reshape, say */
+    int64_t least; /* the pass is sound only with tiles of a multiple of it (the last one excepted): an update inside the loop relies on that */
 } plim__loop;
 
 static inline int64_t plim__loop_trips(const plim__loop *l) { return l->extent <= 0 ? 1 : (l->extent + l->tile - 1) / l->tile; }

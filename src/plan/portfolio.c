@@ -489,19 +489,27 @@ static const recipe *was_searched(const plim__portfolio *f, uint64_t limit)
 static const struct { int rings, io; } way[] = {{0, 0}, {1, 1}, {1, 2}, {1, PLIM__IO_LEVEL_LEAST}, {PLIM__RING_LEVELS - 1, PLIM__IO_LEVEL_LEAST}};
 #define WAYS ((int)(sizeof way / sizeof *way))
 
-/* Searches pass by pass inside r->limit in one of these ways, for something that takes less than `bound` seconds. What passes leave to later ones is charged
- * with `doubt` times what it takes at the least. */
-static plim_status search_passes(plim__portfolio *f, recipe *r, int k, double doubt, double bound)
+/* How a search pass by pass is done. */
+typedef struct attempt {
+    int way;
+    bool groups;   /* passes may end early, so that there is one for each group of layers */
+    double doubt;  /* what passes leave to later ones is charged with so many times what it takes at the least */
+    double bound;  /* seconds: something that takes less is looked for */
+} attempt;
+
+/* Searches pass by pass inside r->limit. */
+static plim_status search_passes(plim__portfolio *f, recipe *r, const attempt *a)
 {
     bool fits;
     plim__search *s = &f->s;
     f->in_plan = PLIM__NONE;
     s->f.work = s->work;
-    s->bound = bound;
-    s->doubt = doubt;
+    s->bound = a->bound;
+    s->doubt = a->doubt;
+    s->groups = a->groups;
     s->rough = true;
-    const plim_status status = plim__search_with_rings(s, way[k].rings, way[k].io, r->limit, &fits);
-    s->rough = false;
+    const plim_status status = plim__search_with_rings(s, way[a->way].rings, way[a->way].io, r->limit, &fits);
+    s->rough = s->groups = false;
     s->bound = INFINITY;
     s->doubt = 1;
     s->f.work = NULL;
@@ -519,14 +527,14 @@ static plim_status search_passes(plim__portfolio *f, recipe *r, int k, double do
     return PLIM_OK;
 }
 
-/* One search. @param r  the way to search; set to what was found, if that was something. @param doubt  then set to what later passes take by the least that they
- * would take */
-static plim_status search_once(plim__portfolio *f, recipe *r, int k, double *doubt, double *bound)
+/* One search. @param r  what is looked for; set to what was found, if that was something
+ * @param doubt  then set to what later passes take by the least that they would take. @param bound  then set to what it takes */
+static plim_status search_once(plim__portfolio *f, recipe *r, const attempt *a, double *doubt, double *bound)
 {
     recipe now = *r;
     now.least = UINT64_MAX;
     const uint64_t before = f->s.measured;
-    PLIM_TRY(search_passes(f, &now, k, *doubt, *bound));
+    PLIM_TRY(search_passes(f, &now, a));
     now.effort = fmax(r->effort, (double)(f->s.measured - before));
     f->effort -= (double)(f->s.measured - before);
     r->effort = now.effort;
@@ -537,22 +545,22 @@ static plim_status search_once(plim__portfolio *f, recipe *r, int k, double *dou
     return add_recipe(f, now);
 }
 
-/* In every way until something is found that is not slow; what is found last, once more where its later passes have taken longer than the
- * first had reckoned with. Each has to be faster than what was found before.
- * @param r  the way to search; set to what was found last */
+/* In every way, first with passes that do all they can, then with some that end early, until something is found that is not slow; what is found last, once
+ * more where its later passes have taken longer than the first had reckoned with. Each has to be faster than what was found before.
+ * @param r  what is looked for; set to what was found last */
 static plim_status search_all_ways(plim__portfolio *f, recipe *r, double bound)
 {
-    double doubt = 1;
-    int last = 0;
-    for (int k = 0; k < WAYS && (r->least == UINT64_MAX || (is_worth_again(f, r) && bound > SLOW_PASSES * f->fastest)); k++) {
-        const double before = bound;
-        double seen = 1;
-        PLIM_TRY(search_once(f, r, k, &seen, &bound));
-        if (bound == before) continue;
-        doubt = seen;
-        last = k;
+    attempt last = {.doubt = 1};
+    for (int k = 0; k < 2 * WAYS && (r->least == UINT64_MAX || (is_worth_again(f, r) && bound > SLOW_PASSES * f->fastest)); k++) {
+        const attempt a = {.way = k / 2, .groups = k % 2, .doubt = 1, .bound = bound};
+        double doubt = 1;
+        PLIM_TRY(search_once(f, r, &a, &doubt, &bound));
+        if (bound == a.bound) continue;
+        last = a;
+        last.doubt = doubt;
     }
-    return doubt < DOUBTFUL || !is_worth_again(f, r) ? PLIM_OK : search_once(f, r, last, &doubt, &bound);
+    last.bound = bound;
+    return last.doubt < DOUBTFUL || !is_worth_again(f, r) ? PLIM_OK : search_once(f, r, &last, &last.doubt, &bound);
 }
 
 /* Pass by pass inside an arena of `limit` bytes, where what is known is slow. */

@@ -7,7 +7,6 @@
 #include "core/size.h"
 #include "plan/cost.h"
 #include "plan/keep.h"
-#include "plan/transfers.h"
 #include "pack/pack.h"
 
 #include <math.h>
@@ -227,13 +226,15 @@ static plim_status try_tiles(plim__search *s, plim__pass *p, const plim__candida
 /* Bits by which one size of tile that is tried differs from the next. */
 static int tile_shift(const plim__pass *p) { return p->n_cut == 1 ? 1 : p->n_cut == 2 ? 2 : 3; }
 
-/* Number k of the sizes of tile that are tried: 1, 2, 4 and so on, from the loop's grain on in grains; where `shift` is 2 or 3, powers of four or eight. */
+/* Number k of the sizes of tile that are tried: the least, twice that and so on, from the loop's grain on in grains; where `shift` is 2 or 3, in powers of four or
+ * eight. */
 static int64_t tile_size(const plim__loop *l, int k, int shift)
 {
+    const int64_t grain = l->grain % l->least == 0 ? l->grain : l->least;
     int below = 0;
-    while ((int64_t)1 << below * shift < l->grain) below++;
-    PLIM_ASSERT(k >= 0 && l->grain >= 1 && l->grain <= l->extent);
-    const int64_t unit = k < below ? 1 : l->grain;
+    while (l->least << below * shift < grain) below++;
+    PLIM_ASSERT(k >= 0 && l->least >= 1 && l->grain >= 1 && grain <= l->extent);
+    const int64_t unit = k < below ? l->least : grain;
     const int bits = (k < below ? k : k - below) * shift;
     return bits < 63 && unit <= INT64_MAX >> bits ? unit << bits : INT64_MAX;
 }
@@ -258,11 +259,17 @@ static plim_status try_all_tiles(plim__search *s, plim__pass *p, uint32_t loop, 
     return PLIM_OK;
 }
 
+/* The least tiles of the loops from `first` on. */
+static void least_tiles(plim__pass *p, uint32_t first)
+{
+    for (uint32_t l = first; l < p->n_cut; l++) p->loop[l].tile = p->loop[l].least;
+}
+
 /* Does the pass fit with tile number k of `loop`, and the least of those inside it? */
 static plim_status fits_with(plim__search *s, plim__pass *p, uint32_t loop, int k, uint64_t carried, bool *fits)
 {
     p->loop[loop].tile = tile_size(&p->loop[loop], k, tile_shift(p));
-    for (uint32_t l = loop + 1; l < p->n_cut; l++) p->loop[l].tile = 1;
+    least_tiles(p, loop + 1);
     PLIM_TRY(plim__pass_measure_peak(&s->m, s->plan, p, carried, s->err));
     s->measured += p->n_nodes / 2;
     if (s->m.peak < s->least) s->least = s->m.peak;
@@ -300,7 +307,7 @@ static plim_status try_large_tiles(plim__search *s, plim__pass *p, uint32_t loop
     for (int i = from; i >= to && i >= 0; i--) {
         p->loop[loop].tile = tile_size(&p->loop[loop], i, tile_shift(p));
         if (i > k) { /* what does not fit with the least tiles inside */
-            for (uint32_t l = loop + 1; l < p->n_cut; l++) p->loop[l].tile = 1;
+            least_tiles(p, loop + 1);
             PLIM_TRY(try_tiles(s, p, c, carried, later, best));
         } else {
             PLIM_TRY(try_large_tiles(s, p, loop + 1, c, carried, later, best));
@@ -312,7 +319,7 @@ static plim_status try_large_tiles(plim__search *s, plim__pass *p, uint32_t loop
 /* The least tiles: what this cut needs at least. */
 static plim_status try_least_tiles(plim__search *s, plim__pass *p, const plim__candidate *c, uint64_t carried, double later, plim__candidate *best)
 {
-    for (uint32_t l = 0; l < p->n_cut; l++) p->loop[l].tile = 1;
+    least_tiles(p, 0);
     return try_tiles(s, p, c, carried, later, best);
 }
 
@@ -437,7 +444,7 @@ static plim_status polish_tiles(plim__search *s, uint64_t carried, plim__candida
         for (uint32_t i = 0; i < p.n_loops; i++) p.loop[i].tile = best->tile[i];
         plim__loop *x = &p.loop[l / 2];
         x->tile = l % 2 ? x->tile / 2 : x->tile * 2;
-        if (x->tile >= 1 && x->tile < x->extent) status = try_tiles(s, &p, &c, carried, later, best);
+        if (x->tile >= 1 && x->tile < x->extent && x->tile % x->least == 0) status = try_tiles(s, &p, &c, carried, later, best);
         kept = best->score < before ? 0 : kept + 1;
     }
     plim__pass_free(&s->plan->alloc, &p);
@@ -580,7 +587,7 @@ static plim_status choose_pass(plim__search *s, plim__candidate *best)
     PLIM_TRY(choose_cut(s, UINT32_MAX, best));
     PLIM_TRY(refine_tiles(s, best));
     const double all = work_before(s, UINT32_MAX);
-    if (!s->keeps || s->complete || (best->found && (s->simple || best->score <= SLOW * least_seconds(s)))) return PLIM_OK;
+    if (!s->groups || !s->keeps || s->complete || (best->found && (s->simple || best->score <= SLOW * least_seconds(s)))) return PLIM_OK;
     PLIM_TRY(find_ends(s, end, &n));
     for (uint32_t i = 0; i < n && s->measured <= s->most_measured; i++) {
         plim__candidate c = {0};
@@ -601,10 +608,6 @@ static plim_status append(plim__search *s, plim__pass p)
     const plim__alloc *a = &plan->alloc;
     plim_status status = plim__grow(a, (void **)&plan->pass, &plan->cap_passes, plan->n_passes + 1, sizeof *plan->pass, s->err);
     if (status == PLIM_OK) status = plim__pass_measure(&s->m, plan, &p, carried_bytes(s), !s->rough, s->err);
-    if (status == PLIM_OK) {
-        plim__transfers_advance(&s->m, plan, &p);
-        plim__pass_cost(&s->m, plan, &p);
-    }
     if (status == PLIM_OK) status = plim__grow(a, (void **)&plan->slot, &plan->cap_slots, plan->n_slots + s->m.n_slots, sizeof *plan->slot, s->err);
     if (status != PLIM_OK) {
         plim__pass_free(a, &p);

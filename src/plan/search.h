@@ -36,6 +36,7 @@ struct plim__search {
     bool smallest;  /* look for the least peak, not for the least time */
     bool complete;  /* only passes that leave nothing to be computed */
     bool keeps;     /* passes that are too large may keep, recompute and spill inside the limit */
+    bool groups;    /* passes may end early although more could be done in them: groups of layers */
     bool simple;    /* no more loops, and no shorter passes, than fit at all: what is left to do is short, however it is done */
     bool labelled;  /* the labels are those of the first pass */
     bool rough;     /* what is appended is measured by two of its tiles, and not packed: such a plan can be compared, not run */

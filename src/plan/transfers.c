@@ -24,14 +24,75 @@ static uint32_t ready_from(const plim__pass *p, uint32_t step, uint32_t from)
     return from;
 }
 
+/* The steps of a pass that stand in a group. */
+typedef struct span {
+    uint32_t begin, end;
+} span;
+
+/* The steps inside the loops deeper than `depth`, where there are such. */
+static span steps_inside(const plim__pass *p, uint32_t depth)
+{
+    span s = {UINT32_MAX, 0};
+    for (uint32_t t = 0; t < p->n_steps; t++) {
+        if (p->step[t].depth <= depth) continue;
+        if (s.begin == UINT32_MAX) s.begin = t;
+        PLIM_ASSERT(s.end == 0 || s.end == t); /* they stand together */
+        s.end = t + 1;
+    }
+    return s;
+}
+
+bool plim__read_is_early(const plim__pass *p, uint32_t step, const plim__slot *slot, uint32_t time0)
+{
+    const plim__step *s = &p->step[step];
+    PLIM_ASSERT(s->kind == PLIM__STEP_READ);
+    if (!s->post || slot->copies > 1 || slot->first >= time0 + step) return false;
+    for (uint32_t t = step; t-- > 0 && time0 + t >= slot->first;)
+        if (plim__step_group(p, t) != plim__step_group(p, step)) return true;
+    return false;
+}
+
 /* In the tile that was measured last. */
 static double step_seconds(const plim__measure *m, const plim_plan *plan, const plim__pass *p, const plim__step *s)
 {
     return s->kind == PLIM__STEP_STAGE ? plim__stage_seconds(m, plan, p, &p->stage[s->index]) : 0;
 }
 
+/* What is alive while the loops deeper than each depth turn, at the most. */
+typedef struct turning {
+    span steps;
+    uint64_t live;
+} turning;
+
+static void find_turning(const plim__measure *m, const plim__pass *p, turning *inside)
+{
+    for (uint32_t d = 0; d < p->n_cut; d++) {
+        inside[d] = (turning){.steps = steps_inside(p, d)};
+        for (uint32_t t = inside[d].steps.begin; t < inside[d].steps.end; t++)
+            if (m->live[t] > inside[d].live) inside[d].live = m->live[t];
+    }
+}
+
+/* Lets READ step t, whose slot lives from the beginning of its group on, begin while the loops inside turn, if there is room as long as they do. What this trip
+ * itself has put into a spill file is not there before. */
+static void advance_over_loops(plim__measure *m, const plim__pass *p, uint32_t t, turning *inside)
+{
+    const plim__step *step = &p->step[t];
+    const plim__pvalue *v = &p->value[step->index];
+    plim__slot *s = &m->slot[v->slot];
+    if (!step->post || v->flat || v->streamed || step->depth >= p->n_cut) return;
+    turning *x = &inside[step->depth];
+    if (x->steps.end == 0 || s->first != x->steps.end || x->live + s->bytes > m->peak) return;
+    s->first = x->steps.begin;
+    for (uint32_t i = x->steps.begin; i < x->steps.end; i++) m->live[i] += s->bytes;
+    for (uint32_t d = 0; d < p->n_cut; d++) /* the loops inside are inside of every loop around */
+        if (d <= step->depth) inside[d].live = inside[d].live > x->live + s->bytes ? inside[d].live : x->live + s->bytes;
+}
+
 void plim__transfers_advance(plim__measure *m, const plim_plan *plan, const plim__pass *p)
 {
+    turning inside[PLIM__MAX_LOOPS];
+    find_turning(m, p, inside);
     for (uint32_t t = 0; t < p->n_steps; t++) {
         if (p->step[t].kind != PLIM__STEP_READ) continue;
         plim__slot *s = &m->slot[p->value[p->step[t].index].slot];
@@ -44,6 +105,7 @@ void plim__transfers_advance(plim__measure *m, const plim_plan *plan, const plim
             m->live[s->first - 1] += bytes;
             left -= step_seconds(m, plan, p, &p->step[s->first - 1]);
         }
+        if (left > 0) advance_over_loops(m, p, t, inside);
     }
 }
 
@@ -127,7 +189,8 @@ static void list_transfers(plim__transfers *o, const plim_plan *plan, const plim
     for (uint32_t t = 0; t < p->n_steps; t++) {
         plim__transfer_group *g = &o->group[plim__step_group(p, t)];
         if (t == g->begin) g->read = o->n_reads;
-        if (p->step[t].kind == PLIM__STEP_READ && !plim__is_ring(&p->value[p->step[t].index], slot_of(plan, p, t))) o->read[o->n_reads++] = early_read(plan, p, t);
+        if (p->step[t].kind != PLIM__STEP_READ || plim__is_ring(&p->value[p->step[t].index], slot_of(plan, p, t))) continue;
+        if (!plim__read_is_early(p, t, slot_of(plan, p, t), p->time0)) o->read[o->n_reads++] = early_read(plan, p, t);
     }
     for (uint32_t t = 0; t < p->n_steps; t++) {
         plim__transfer_group *g = &o->group[plim__step_group(p, t)];
@@ -135,6 +198,19 @@ static void list_transfers(plim__transfers *o, const plim_plan *plan, const plim
         if (p->step[t].kind == PLIM__STEP_WAIT) o->wait[o->n_waits++] = late_wait(o, plan, p, t);
     }
     if (o->n_waits > 0) qsort(o->wait, o->n_waits, sizeof *o->wait, earlier);
+}
+
+/* Reads that begin while inner loops turn, by the depth of their steps. Nobody else is in their memory meanwhile: I2. */
+static void list_early(plim__transfers *o, const plim_plan *plan, const plim__pass *p)
+{
+    uint32_t n = 0;
+    for (uint32_t d = 0; d < PLIM__MAX_LOOPS; d++) {
+        o->early0[d] = n;
+        for (uint32_t t = 0; t < p->n_steps && d < p->n_cut; t++)
+            if (p->step[t].kind == PLIM__STEP_READ && p->step[t].depth == d && plim__read_is_early(p, t, slot_of(plan, p, t), p->time0))
+                o->early[n++] = (plim__transfer){.value = p->step[t].index, .step = t};
+    }
+    o->early0[PLIM__MAX_LOOPS] = n;
 }
 
 static void list_rings(plim__transfers *o, const plim_plan *plan, const plim__pass *p)
@@ -157,7 +233,7 @@ static uint32_t steps_of(const plim__pass *p, plim__step_kind kind)
 uint64_t plim__transfers_bytes(const plim__pass *p)
 {
     const uint64_t reads = steps_of(p, PLIM__STEP_READ), waits = steps_of(p, PLIM__STEP_WAIT);
-    return (reads + waits) * sizeof(plim__transfer) + reads * sizeof(uint32_t);
+    return (2 * reads + waits) * sizeof(plim__transfer) + reads * sizeof(uint32_t);
 }
 
 plim_status plim__transfers_new(plim__transfers *out, const plim_plan *plan, const plim__pass *p, plim_error *err)
@@ -167,11 +243,13 @@ plim_status plim__transfers_new(plim__transfers *out, const plim_plan *plan, con
     out->read = plim__new(&plan->alloc, reads, sizeof *out->read, err);
     out->wait = plim__new(&plan->alloc, waits, sizeof *out->wait, err);
     out->ring = plim__new(&plan->alloc, reads, sizeof *out->ring, err);
-    if (!out->read || !out->wait || !out->ring) return PLIM_E_NOMEM;
+    out->early = plim__new(&plan->alloc, reads, sizeof *out->early, err);
+    if (!out->read || !out->wait || !out->ring || !out->early) return PLIM_E_NOMEM;
     find_groups(out, p);
+    list_early(out, plan, p);
     list_transfers(out, plan, p);
     list_rings(out, plan, p);
-    PLIM_ASSERT(out->n_waits == waits && out->n_reads + out->n_rings == reads);
+    PLIM_ASSERT(out->n_waits == waits && out->n_reads + out->n_rings + out->early0[PLIM__MAX_LOOPS] == reads);
     return PLIM_OK;
 }
 
@@ -180,5 +258,6 @@ void plim__transfers_free(plim__transfers *o, const plim__alloc *a)
     plim__free(a, o->read);
     plim__free(a, o->wait);
     plim__free(a, o->ring);
+    plim__free(a, o->early);
     *o = (plim__transfers){0};
 }

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #define EARLY 3 /* reads of a group of steps that are under way at a time: those that are needed first */
+#define BESIDE 2 /* reads that begin while inner loops turn and are under way at a time: what these loops read themselves is needed earlier */
 
 /* A box on its way between a file and a copy of a slot. */
 typedef struct transfer {
@@ -42,6 +43,7 @@ struct plim__pass_run {
     plim__transfers transfers;
     uint32_t begun, ended;    /* reads of it that have been issued, and waited for, in this trip through a group */
     uint32_t settled;         /* writes of it that have been waited for */
+    uint32_t early[PLIM__MAX_LOOPS]; /* per depth: the next read in transfers.early to be issued in this trip */
     plim__range loop[PLIM__MAX_LOOPS];
     plim__ranges tile, ahead;
     plim__view *view;         /* [n_values] of the current tile; PRIVATE ones are made per block */
@@ -314,6 +316,42 @@ static plim_status read_ahead(pass_run *r)
     return PLIM_OK;
 }
 
+/* Issues the early reads of a depth in turn: as many as may be under way, and in any case those before `end`. */
+static plim_status read_early(pass_run *r, uint32_t depth, uint32_t end)
+{
+    const plim__transfers *o = &r->transfers;
+    for (uint32_t *next = &r->early[depth]; *next < o->early0[depth + 1]; ++*next) {
+        const uint32_t first = o->early0[depth];
+        const bool has_turn = *next < first + BESIDE || plim__io_is_done(&r->transfer[o->early[*next - BESIDE].value][0].ticket);
+        if (*next >= end && !has_turn) break;
+        PLIM_TRY(issue_read(r, o->early[*next].value, &r->tile.region[o->early[*next].value], 0));
+    }
+    return PLIM_OK;
+}
+
+/* Before a step inside loops. */
+static plim_status read_early_beside(pass_run *r, const plim__step *s)
+{
+    for (uint32_t d = 0; d < s->depth && r->transfers.early0[PLIM__MAX_LOOPS] > 0; d++) PLIM_TRY(read_early(r, d, 0));
+    return PLIM_OK;
+}
+
+/* In a trip that begins for the loops outside some depth, nothing of what is read early at that depth is under way. */
+static void restart_early(pass_run *r)
+{
+    for (uint32_t d = 0; d < r->p->n_cut; d++)
+        if (at_first(r, d)) r->early[d] = r->transfers.early0[d];
+}
+
+/* The early read whose step is this one. */
+static uint32_t early_of(const pass_run *r, uint32_t step)
+{
+    uint32_t i = r->transfers.early0[r->p->step[step].depth];
+    while (r->transfers.early[i].step != step) i++;
+    PLIM_ASSERT(i < r->transfers.early0[r->p->step[step].depth + 1]);
+    return i;
+}
+
 /* Before a step: waits for the writes whose time has come, and issues the next of its group's reads whose memory is free. */
 static plim_status overlap(pass_run *r, uint32_t step)
 {
@@ -328,14 +366,16 @@ static plim_status overlap(pass_run *r, uint32_t step)
         const uint32_t index = o->read[r->begun].value;
         PLIM_TRY(issue_read(r, index, &r->tile.region[index], 0));
     }
-    return PLIM_OK;
+    return read_early_beside(r, &r->p->step[step]);
 }
 
 static plim_status step_read(pass_run *r, uint32_t index)
 {
     const plim__pvalue *v = &r->p->value[index];
+    const plim__slot *slot = &r->plan->slot[v->slot];
     const uint32_t copy = copy_now(r, v);
-    if (!plim__is_ring(v, &r->plan->slot[v->slot])) r->ended++; /* it has been issued: its memory is free at its own step */
+    if (plim__read_is_early(r->p, r->step, slot, r->p->time0)) PLIM_TRY(read_early(r, r->p->step[r->step].depth, early_of(r, r->step) + 1));
+    else if (!plim__is_ring(v, slot)) r->ended++; /* it has been issued: its memory is free at its own step */
     PLIM_ASSERT(r->ended <= r->begun);
     return wait_for(r, &r->transfer[index][copy]);
 }
@@ -588,6 +628,7 @@ static plim_status begin_tile(pass_run *r)
     loops_of_tile(r, r->it, r->loop);
     PLIM_TRY(read_ahead(r));
     plim__pass_regions(r->g, r->p, r->loop, &r->tile);
+    restart_early(r);
     return view_tile(r);
 }
 
