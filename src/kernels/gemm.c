@@ -17,17 +17,27 @@ static void gemm_u64(plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, 
         }
 }
 
+/* Rows, or columns where these are dense. */
 static void clear(plim_dtype dtype, plim__matrix c, int64_t m, int64_t n)
 {
     const int64_t bytes = (int64_t)plim_dtype_bytes(dtype);
-    for (int64_t i = 0; i < m; i++)
-        for (int64_t j = 0; j < n; j++) memset((char *)c.data + (i * c.row + j * c.col) * bytes, 0, (size_t)bytes);
+    if (c.col != 1 && c.row == 1) {
+        clear(dtype, (plim__matrix){c.data, c.col, 1}, n, m);
+        return;
+    }
+    for (int64_t i = 0; i < m; i++) {
+        char *row = (char *)c.data + i * c.row * bytes;
+        if (c.col == 1) memset(row, 0, (size_t)(n * bytes));
+        else
+            for (int64_t j = 0; j < n; j++) memset(row + j * c.col * bytes, 0, (size_t)bytes);
+    }
 }
 
 void plim__gemm(plim_dtype dtype, uint32_t threads, bool more, plim__matrix c, plim__matrix a, plim__matrix b, int64_t m, int64_t n, int64_t k,
                 void *scratch)
 {
-    const bool panels = k > 0 && (dtype == PLIM_F64 || (dtype == PLIM_F32 && !plim__gemm_is_small(m, n, k)));
+    const bool small = plim__gemm_is_small(m, n, k) || plim__gemm_is_outer(c, a, m, n, k);
+    const bool panels = k > 0 && (dtype == PLIM_F64 || (dtype == PLIM_F32 && !small));
     if (!more && !panels) clear(dtype, c, m, n);
     if (m == 0 || n == 0 || k == 0) return;
     if (panels) {

@@ -14,7 +14,8 @@ typedef struct size {
 static const size sizes[] = {
     {1, 1, 1}, {1, 16, 8}, {2, 3, 5}, {3, 17, 4}, {4, 15, 300}, {5, 33, 257}, {32, 10, 64}, {64, 10, 32}, {1, 40, 513}, {40, 1, 70}, {17, 2, 600},
     {6, 64, 1}, {33, 47, 20}, {90, 80, 75}, {130, 1, 1000}, {1, 300, 900}, {3, 700, 1100}, {70, 300, 200}, {300, 70, 200}, {5, 1600, 100},
-    {3100, 24, 40}, {29, 300, 700}, {600, 530, 33}, {0, 3, 3}, {3, 0, 3}, {3, 3, 0},
+    {3100, 24, 40}, {29, 300, 700}, {600, 530, 33}, {200, 13, 7}, {129, 7, 64}, {57, 15, 5}, {130, 8, 3}, {1000, 10, 2},
+    {0, 3, 3}, {3, 0, 3}, {3, 3, 0},
 };
 
 /* A matrix of `rows` x `cols`: dense, turned, with gaps between its rows, or every other element. */
@@ -85,6 +86,35 @@ static void test_choice(void **state)
     assert_false(plim__gemm_is_small(512, 512, 512));
 }
 
+/* A dense result of few columns and few terms, every instruction set: to the bit the same however its rows are cut, and as the sum in order is. */
+static void check_outer(plim__gemm_outer *outer, int64_t n, int64_t k)
+{
+    enum { M = 83 };
+    parts_rng rng = {13};
+    uint64_t n_a, n_b, n_c;
+    plim__matrix a = matrix_new(PLIM_F32, M, k, 1, &n_a, &rng), b = matrix_new(PLIM_F32, k, n, 2, &n_b, &rng), c = matrix_new(PLIM_F32, M, n, 0, &n_c, &rng);
+    assert_true(plim__gemm_is_outer(c, a, M, n, k));
+    double *want = define(PLIM_F32, true, c, n_c, a, b, (size){M, n, k});
+    float *whole = c.data, *parts = malloc(n_c * sizeof *parts);
+    memcpy(parts, whole, n_c * sizeof *parts);
+    outer(whole, a, b, M, n, k);
+    for (int64_t i = 0, rows = 1; i < M; i += rows, rows += 3)
+        outer(parts + i * n, (plim__matrix){(float *)a.data + i, a.row, a.col}, b, plim__min(rows, M - i), n, k);
+    assert_memory_equal(parts, whole, n_c * sizeof *parts);
+    for (uint64_t i = 0; i < n_c; i++) assert_true(parts_close((double)whole[i], want[i], 5e-3 * (double)(k + 1), 2e-6));
+    free(a.data), free(b.data), free(c.data), free(want), free(parts);
+}
+
+static void test_outer(void **state)
+{
+    (void)state;
+    for (int64_t n = 2; n < PLIM__GEMM_COLS; n++)
+        for (int64_t k = 1; k <= PLIM__GEMM_OUTER_MAX; k += 9) {
+            check_outer(plim__gemm_outer_base, n, k);
+            check_outer(PLIM__BEST(plim__gemm_outer), n, k);
+        }
+}
+
 /* Every instruction set of this machine; to the bit the same however rows and columns are cut, and by whatever number of threads. */
 static void check_panels(plim_dtype dtype, const plim__panel_lanes *lanes, double tolerance)
 {
@@ -130,6 +160,6 @@ static void test_panels(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_definition), cmocka_unit_test(test_choice), cmocka_unit_test(test_panels)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_definition), cmocka_unit_test(test_choice), cmocka_unit_test(test_outer), cmocka_unit_test(test_panels)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
