@@ -154,7 +154,7 @@ static uint64_t thread_bytes(const plim_plan *plan, const plim__stage_size *s)
 /* Where each value is in the current tile and in the next, and in the tables of the stage that runs. */
 static uint64_t value_bytes(uint64_t axes, uint64_t values, uint64_t stage_values)
 {
-    return 2 * range_bytes(axes, values) + values * (sizeof(plim__view) + sizeof(void *) + sizeof(uint32_t)) + stage_values * sizeof(uint32_t);
+    return 2 * range_bytes(axes, values) + values * (sizeof(plim__view) + sizeof(void *) + 2 * sizeof(uint32_t)) + stage_values * sizeof(uint32_t);
 }
 
 static uint64_t box_bytes(uint64_t boxes) { return boxes * (sizeof(plim__io_ticket) + 4 + sizeof(plim__region)); }

@@ -827,6 +827,7 @@ static void collect_instances(plim__pass *p, const plim__pass *t, const plim__sc
         v->spill = x->spill || x->back_of != PLIM__NONE;
         v->flat = v->spill;
         v->streamed = x->streamed;
+        v->ahead = v->beside = false;
         v->back = PLIM__NONE;
         PLIM_ASSERT(x->back_of == PLIM__NONE || (x->back_of < i && x->item == PLIM__NONE && s->instance[x->back_of].spill));
     }

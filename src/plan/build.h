@@ -46,7 +46,7 @@ void plim__file_describe(plim__io_file *f, const plim_graph *g, uint32_t value, 
 /** Describes so many bytes of a file that is ours as a flat array of bytes: what is spilled and read back inside a pass. */
 void plim__file_describe_flat(plim__io_file *f, uint64_t offset, uint64_t bytes);
 
-/** Is a value that is read read ahead, into a ring of slots? It is needed anew in every tile, and there is more than one copy. */
+/** Is a value that is read read ahead of every tile, into a ring of slots? It is needed anew in each, and there is more than one copy. */
 static inline bool plim__read_has_ring(const plim_plan *plan, const plim__pass *p, const plim__pvalue *v)
 {
     return v->role == PLIM__ROLE_READ && p->n_cut > 0 && v->depth == p->n_cut && !v->streamed && plan->read_copies > 1;

@@ -69,6 +69,14 @@ static plim_status check_step_slots(const plim_plan *plan, const plim__pass *p, 
     return stage->slot == PLIM__NONE ? PLIM_OK : alive_at(plan, stage->slot, p->time0 + t, err);
 }
 
+/* A slot of several copies takes turns with the trips of so many loops: with every tile; or, where it is read in front of inner loops for the next trip, with
+ * those around these. What lies on another value takes turns with it. */
+static uint32_t turning_depth(const plim__pass *p, const plim__pvalue *v)
+{
+    while (v->alias_of != PLIM__NONE) v = &p->value[v->alias_of];
+    return v->role == PLIM__ROLE_READ && v->ahead ? v->depth : p->n_cut;
+}
+
 /* While loops turn between one use and the next. @param loops  first and last step inside the loops deeper than the
  * index */
 static plim_status check_carried(const plim_plan *plan, const plim__pass *p, const plim__pvalue *v, const span *s,
@@ -79,8 +87,8 @@ static plim_status check_carried(const plim_plan *plan, const plim__pass *p, con
     const bool lives_on = slot->first <= p->time0 && slot->last >= p->time0 + p->n_steps - 1;
     PLIM_FAIL_IF(p->n_cut > 0 && (v->role == PLIM__ROLE_WHOLE || slot->copies > 1) && !lives_on, err, PLIM_E_PLAN,
                  "I3: slot %u is carried through the loops of a pass but does not live as long", v->slot);
-    PLIM_FAIL_IF(p->n_cut > 0 && slot->copies > 1 && s->used && s->shallowest < p->n_cut, err, PLIM_E_PLAN,
-                 "I3: slot %u takes turns with every tile, and is used outside of the loops", v->slot);
+    PLIM_FAIL_IF(p->n_cut > 0 && slot->copies > 1 && s->used && s->shallowest < turning_depth(p, v), err, PLIM_E_PLAN,
+                 "I3: slot %u takes turns with trips of loops, and is used outside of them", v->slot);
     if (!s->used || s->deepest <= s->shallowest) return PLIM_OK;
     const uint32_t *turn = loops[s->shallowest];
     PLIM_ASSERT(turn[0] <= turn[1]); /* some step is deeper: that which uses it there */
@@ -95,7 +103,7 @@ static uint32_t tiles_ahead(const plim_plan *plan, const plim__pass *p)
     uint32_t most = 1;
     for (uint32_t i = 0; i < p->n_values; i++) {
         const plim__pvalue *v = &p->value[i];
-        if (v->role == PLIM__ROLE_READ && v->slot < plan->n_slots && plan->slot[v->slot].copies > most)
+        if (v->role == PLIM__ROLE_READ && !v->ahead && v->slot < plan->n_slots && plan->slot[v->slot].copies > most)
             most = plan->slot[v->slot].copies;
     }
     return most;
@@ -108,7 +116,10 @@ static plim_status check_ring(const plim_plan *plan, const plim__pass *p, const 
 {
     const plim__slot *s = &plan->slot[v->slot];
     PLIM_ASSERT(s->copies >= 1 && ahead >= 1); /* I1 */
-    if (v->role != PLIM__ROLE_READ || s->copies == 1) return PLIM_OK;
+    if (v->role != PLIM__ROLE_READ) return PLIM_OK;
+    PLIM_FAIL_IF(v->ahead && (s->copies < 2 || v->depth == 0 || v->depth >= p->n_cut || v->streamed || v->flat), err, PLIM_E_PLAN,
+                 "I3: what slot %u holds is read for the next trip, and has no place apart for that", v->slot);
+    if (s->copies == 1 || v->ahead) return PLIM_OK;
     PLIM_FAIL_IF(p->n_cut == 0 || v->depth != p->n_cut || v->streamed, err, PLIM_E_PLAN,
                  "I3: slot %u is a ring, and nothing moves what is read into it", v->slot);
     PLIM_FAIL_IF(s->copies < ahead, err, PLIM_E_PLAN, "I3: slot %u has %u copies, %u tiles are read ahead", v->slot,

@@ -219,7 +219,7 @@ typedef struct player {
     double ring; /* seconds of the disk for rings */
     double busy; /* seconds of the disk for everything */
     double compute, fill; /* seconds of kernels; of what the first and the last trip wait for alone */
-    double *early; /* per depth: seconds of the disk for what is read behind inner loops, and begins while they turn */
+    double *early; /* per depth: seconds of the disk for what is read and written while the loops inside turn */
 } player;
 
 /* How many boxes are written until one comes that continues the runs of this one: all those of the loops inside the innermost one that moves it on along them. */
@@ -265,8 +265,9 @@ static void play_transfer(player *k, uint32_t t, double trips)
     *(write ? &k->m->write_bytes : &k->m->read_bytes) += (uint64_t)(bytes * trips);
     k->m->requests += (uint64_t)(cost.requests * trips);
     k->now += cost.cpu / k->plan->threads; /* transfers take CPUs from the threads that compute */
-    if (!write && plim__read_is_early(k->p, t, slot, 0)) {
+    if (write ? v->beside : plim__read_is_early(k->p, t, slot, 0)) {
         k->early[s->depth] += cost.seconds * trips;
+        if (v->ahead || v->beside) k->fill += cost.seconds; /* of the first trip, or of the last */
         return;
     }
     k->busy += cost.seconds;
@@ -296,7 +297,7 @@ static void play_step(player *k, uint32_t t, double trips)
     k->now += calls;
 }
 
-/* What is read behind inner loops has the time that the disk is idle while they turn.
+/* What is read and written while inner loops turn has the time that the disk is idle meanwhile.
  * @param early  per depth; @param idle  per depth: seconds in which the disk is idle in the steps of that depth
  * @return seconds that remain to be waited */
 static double wait_for_early(const double *early, const double *idle, uint32_t n_cut)

@@ -7,8 +7,8 @@
  *     says that it reads each element before it writes it (PLIM__OP_INPLACE; PLIM__OP_UPDATE for a state and what takes its place).
  *   - Both are made or read, and used, in the same trip of the loops around them: by steps of one group; or x is read once for all trips of inner loops, and y is
  *     made, behind these, by the steps that end the same trip.
- *   - x has been read from its file or made by an earlier stage, and goes to no file itself: no transfer is under way. y may go to a file, from where it lies; where
- *     tiles turn, only if neither has a ring of slots, for what is read ahead would meet what is still being written.
+ *   - x has been read from its file or made by an earlier stage, and goes to no file itself: no transfer is under way. y may go to a file, from where it lies; not
+ *     from a ring that turns with every tile, for what is read ahead would wait for what is still being written.
  *   - The box of y is that of x in every tile, and lies there densely, as it would in a slot of its own: kernels do the same, to the bit.
  *
  * The last point needs the boxes of all tiles. They are compared by how they are made: a range of a dimension is all of it, or what a loop gives an axis
@@ -194,6 +194,7 @@ static bool lies_alike(const plim__sharing *x, uint32_t out, uint32_t in)
     if (x->p->n_cut == 0) return find_begin(x, out, &wanted) && wanted == begin;
     if (r->role != PLIM__ROLE_READ || is_dense(x, root) || v->flat || v->file == PLIM__NONE) return false;
     if (plim__read_has_ring(x->plan, x->p, r) || plim__write_has_ring(x->plan, x->p, v)) return false;
+    if (v->beside != (r->ahead || r->beside)) return false; /* who reads again into the slot has to know that it may still be written from */
     return same_box(x, out, root) && is_stretch(x, out, &x->plan->file[v->file].io) && begin_alike(x, out, root);
 }
 

@@ -568,6 +568,7 @@ static void make_slots(plim__measure *m, const plim_plan *plan, plim__pass *p)
         plim__slot s = {.value = v->value, .copies = 1, .stage = PLIM__NONE};
         PLIM_ASSERT(v->depth <= p->n_cut && (v->role != PLIM__ROLE_READ || v->producer == PLIM__NONE)); /* what is read is not made here */
         if (plim__read_has_ring(plan, p, v)) s.copies = plan->read_copies;
+        if (v->ahead) s.copies = 2;
         if (plim__write_has_ring(plan, p, v)) s.copies = plan->write_copies;
         v->slot = add_slot(m, &s);
     }
@@ -837,19 +838,6 @@ static void use_step(plim__measure *m, const plim_graph *g, const plim__pass *p,
     }
 }
 
-/* Where more than one copy of what is read has room, what is read again and again behind inner loops begins while these turn. */
-static void begin_early(plim__measure *m, const plim_plan *plan, const plim__pass *p, const uint32_t *begins)
-{
-    for (uint32_t t = 0; t < p->n_steps && plan->read_copies > 1; t++) {
-        const plim__step *step = &p->step[t];
-        if (step->kind != PLIM__STEP_READ || !step->post || step->depth == 0) continue;
-        const plim__pvalue *v = &p->value[step->index];
-        plim__slot *s = &m->slot[v->slot];
-        PLIM_ASSERT(s->copies == 1 && step->depth < p->n_cut); /* only what is read in every tile has a ring */
-        if (!v->flat && !v->streamed && begins[step->depth] < s->first) s->first = begins[step->depth];
-    }
-}
-
 /* From the first step that uses a slot to the last. One that is used both outside a loop and inside lives as long as that loop turns: the steps of the
  * loops deeper than a depth stand together. Rings, and what a pass makes whole part by part, live as long as the pass. */
 static void set_lifetimes(plim__measure *m, const plim_plan *plan, plim__pass *p)
@@ -875,9 +863,9 @@ static void set_lifetimes(plim__measure *m, const plim_plan *plan, plim__pass *p
         }
         if (s->copies > 1 && s->value != PLIM__NONE && p->n_cut > 0 && s->stage == PLIM__NONE) s->first = 0, s->last = p->n_steps - 1; /* a ring */
     }
-    begin_early(m, plan, p, begins);
     for (uint32_t i = 0; i < p->n_values; i++) {
         const plim__pvalue *v = &p->value[i];
+        if (needs_slot(v) && v->beside) m->slot[v->slot].first = 0, m->slot[v->slot].last = p->n_steps - 1;
         if (!needs_slot(v) || v->role != PLIM__ROLE_WHOLE) continue;
         if (p->n_cut > 0) m->slot[v->slot].first = 0;
         m->slot[v->slot].last = p->n_steps - 1;

@@ -98,6 +98,8 @@ typedef struct plim__pvalue {
     bool again;         /* made before: this one goes to no file of the program's */
     bool flat;          /* spilled and read back inside one trip: its slot goes to the spill file as it is, byte by byte */
     bool streamed;      /* READ: in every trip of the loops around its first reader, right before that */
+    bool ahead;         /* READ in front of inner loops: while these turn, it is read for the next trip, into the other one of two copies of its slot */
+    bool beside;        /* behind inner loops. READ: read while they turn; WRITE, ACC: written while those of the next trip turn. Its slot lives as long as the pass */
     uint32_t alias_of;  /* it lies in the slot of this value of the pass, or in its place inside their stage, and overwrites it; PLIM__NONE: in its own */
     uint32_t back;      /* flat: the next value that is read back from where this one was spilled to, or PLIM__NONE */
     uint64_t private_offset; /* PRIVATE: in the thread's part of the stage's slot */

@@ -551,7 +551,8 @@ static plim_status search_once(plim__portfolio *f, recipe *r, const attempt *a, 
 static plim_status search_all_ways(plim__portfolio *f, recipe *r, double bound)
 {
     attempt last = {.doubt = 1};
-    for (int k = 0; k < 2 * WAYS && (r->least == UINT64_MAX || (is_worth_again(f, r) && bound > SLOW_PASSES * f->fastest)); k++) {
+    const int first = f->hasty ? 2 * (WAYS - 1) : 0; /* what needs least, where any plan will do */
+    for (int k = first; k < 2 * WAYS && (r->least == UINT64_MAX || (is_worth_again(f, r) && bound > SLOW_PASSES * f->fastest)); k++) {
         const attempt a = {.way = k / 2, .groups = k % 2, .doubt = 1, .bound = bound};
         double doubt = 1;
         PLIM_TRY(search_once(f, r, &a, &doubt, &bound));
@@ -592,22 +593,30 @@ static int arena_below(uint64_t bytes)
     return k;
 }
 
-/* With nothing held, and with all that may be. @param found  set to whether there is a plan for that arena */
+/* Is a plan of several passes known that needs at most so much? */
+static bool has_passes(const plim__portfolio *f, uint64_t most)
+{
+    for (const recipe *r = f->recipe; r < f->recipe + f->n_recipes; r++)
+        if (r->kind == PASSES && r->least <= most && r->seconds <= f->slowest) return true;
+    return false;
+}
+
+/* With nothing held, and with all that may be. @param found  set to whether there is a plan for that arena, or little more */
 static plim_status search_arena(plim__portfolio *f, int k, bool *found)
 {
-    *found = false;
     if (k % 2 != 0) {
         recipe *fastest;
         PLIM_TRY(find_fastest(f, arena_of(k), ROUGH, &fastest));
-        if (fastest && fastest->seconds <= SLOW_PASSES * f->fastest) return PLIM_OK;
+        *found = fastest && fastest->seconds <= SLOW_PASSES * f->fastest;
+        if (*found) return PLIM_OK;
     }
     for (uint32_t i = 0; i < f->n_levels && i < 2; i++) {
         go_to(f, i);
         PLIM_TRY(add_passes(f, arena_of(k)));
         const recipe *r = was_searched(f, arena_of(k));
-        *found |= r && r->least <= arena_of(k);
         if (r && r->least <= arena_of(k) && !f->hasty && !is_worth_again(f, r)) break;
     }
+    *found = has_passes(f, arena_of(k + 1));
     return PLIM_OK;
 }
 

@@ -326,6 +326,12 @@ static void push(uint32_t *first, uint32_t *next, uint32_t v)
     *first = v;
 }
 
+/* Do reads, or writes, of the steps of `depth` go on while the loops inside turn? Where there is room for more than one copy of what is read, or written. */
+static bool goes_beside(const plim__pass *p, const plim__pvalue *v, uint32_t depth, uint32_t copies)
+{
+    return copies > 1 && depth > 0 && depth < p->n_cut && !v->flat && !v->streamed;
+}
+
 static bool written(const plim__pvalue *v)
 {
     return v->file != PLIM__NONE || v->spill || v->stored;
@@ -337,12 +343,13 @@ static void add_writes(maker *b, const plim__pnode *x, uint32_t depth, bool post
 {
     plim__pass *p = b->p;
     for (uint32_t j = 0; j < PLIM__MAX_OUT && x->out[j] != PLIM__NONE; j++) {
-        const plim__pvalue *v = &p->value[x->out[j]];
+        plim__pvalue *v = &p->value[x->out[j]];
         const bool late = x->post || v->role == PLIM__ROLE_WHOLE || plim__out_accumulates(x, j, b->g->value[v->value].shape.rank);
         if (!written(v) || late != post || (v->role == PLIM__ROLE_WHOLE && depth > 0)) continue;
         PLIM_ASSERT(v->role == PLIM__ROLE_WRITE || v->role == PLIM__ROLE_ACC || v->role == PLIM__ROLE_WHOLE);
         add_step(p, PLIM__STEP_WRITE, x->out[j], depth, post);
-        if (!plim__write_has_ring(b->plan, p, v) && v->role != PLIM__ROLE_WHOLE) push(&b->writing, b->next_write, x->out[j]);
+        v->beside = post && !v->stored && v->role != PLIM__ROLE_WHOLE && goes_beside(p, v, depth, b->plan->write_copies);
+        if (!v->beside && !plim__write_has_ring(b->plan, p, v) && v->role != PLIM__ROLE_WHOLE) push(&b->writing, b->next_write, x->out[j]);
     }
 }
 
@@ -397,15 +404,20 @@ static void add_reads(maker *b, uint32_t stage)
     for (uint32_t v = b->first_read[stage]; v != PLIM__NONE; v = b->next_read[v])
         if (b->p->value[v].spill && being_written(b, b->p->value[v].value))
             for (int k = 0; k < 2; k++) add_waits(b, s->depth, s->post);
-    for (uint32_t v = b->first_read[stage]; v != PLIM__NONE; v = b->next_read[v])
-        add_step(b->p, PLIM__STEP_READ, v, b->p->stage[stage].depth, b->p->stage[stage].post);
+    for (uint32_t v = b->first_read[stage]; v != PLIM__NONE; v = b->next_read[v]) {
+        add_step(b->p, PLIM__STEP_READ, v, s->depth, s->post);
+        b->p->value[v].beside = s->post && goes_beside(b->p, &b->p->value[v], s->depth, b->plan->read_copies);
+    }
 }
 
 static void add_body_steps(maker *b, uint32_t d)
 {
     plim__pass *p = b->p;
     for (uint32_t v = 0; v < p->n_values; v++)
-        if (p->value[v].role == PLIM__ROLE_READ && p->value[v].depth == d && when_read(b, v).head) add_step(p, PLIM__STEP_READ, v, d, false);
+        if (p->value[v].role == PLIM__ROLE_READ && p->value[v].depth == d && when_read(b, v).head) {
+            add_step(p, PLIM__STEP_READ, v, d, false);
+            p->value[v].ahead = goes_beside(p, &p->value[v], d, b->plan->read_copies);
+        }
     for (uint32_t i = 0; i < p->n_nodes; i++)
         if (p->node[i].accumulates && p->node[i].acc_depth == d) add_step(p, PLIM__STEP_INIT, i, d, false);
     for (uint32_t s = 0; s < p->n_stages; s++) {

@@ -170,10 +170,10 @@ static void find_carried(maker *k, uint32_t v)
     const uint32_t last = k->u->n_groups - 1;
     if (!takes_memory(x) || x->foreign) return;
     const bool is_ring = k->m->slot[x->slot].copies > 1 && x->alias_of == PLIM__NONE;
-    PLIM_ASSERT(!is_ring || (p->n_cut > 0 && !x->flat && (x->role == PLIM__ROLE_READ || x->role == PLIM__ROLE_WRITE))); /* only tiles take turns */
+    PLIM_ASSERT(!is_ring || (p->n_cut > 0 && !x->flat && (x->role == PLIM__ROLE_READ || x->role == PLIM__ROLE_WRITE))); /* what is made takes no turns */
     const uint64_t bytes = value_bytes(k, v);
     const plim__pnode *by = x->producer == PLIM__NONE ? NULL : &p->node[x->producer];
-    if (x->role == PLIM__ROLE_WHOLE || is_ring) {
+    if (x->role == PLIM__ROLE_WHOLE || is_ring || x->ahead || x->beside) {
         k->u->is_carried[v] = true;
         carry(k, bytes, 0, last);
     } else if (by && by->accumulates) {

@@ -46,6 +46,7 @@ bool plim__read_is_early(const plim__pass *p, uint32_t step, const plim__slot *s
 {
     const plim__step *s = &p->step[step];
     PLIM_ASSERT(s->kind == PLIM__STEP_READ);
+    if (p->value[s->index].ahead) return true;
     if (!s->post || slot->copies > 1 || slot->first >= time0 + step) return false;
     for (uint32_t t = step; t-- > 0 && time0 + t >= slot->first;)
         if (plim__step_group(p, t) != plim__step_group(p, step)) return true;
@@ -200,15 +201,17 @@ static void list_transfers(plim__transfers *o, const plim_plan *plan, const plim
     if (o->n_waits > 0) qsort(o->wait, o->n_waits, sizeof *o->wait, earlier);
 }
 
-/* Reads that begin while inner loops turn, by the depth of their steps. Nobody else is in their memory meanwhile: I2. */
+/* Reads that begin while inner loops turn, by the depth of their steps; what this trip needs first. Nobody else is in their memory meanwhile: I2. */
 static void list_early(plim__transfers *o, const plim_plan *plan, const plim__pass *p)
 {
     uint32_t n = 0;
     for (uint32_t d = 0; d < PLIM__MAX_LOOPS; d++) {
         o->early0[d] = n;
-        for (uint32_t t = 0; t < p->n_steps && d < p->n_cut; t++)
-            if (p->step[t].kind == PLIM__STEP_READ && p->step[t].depth == d && plim__read_is_early(p, t, slot_of(plan, p, t), p->time0))
-                o->early[n++] = (plim__transfer){.value = p->step[t].index, .step = t};
+        for (int next = 0; next < 2 && d < p->n_cut; next++)
+            for (uint32_t t = 0; t < p->n_steps; t++) {
+                if (p->step[t].kind != PLIM__STEP_READ || p->step[t].depth != d || p->value[p->step[t].index].ahead != next) continue;
+                if (plim__read_is_early(p, t, slot_of(plan, p, t), p->time0)) o->early[n++] = (plim__transfer){.value = p->step[t].index, .step = t};
+            }
     }
     o->early0[PLIM__MAX_LOOPS] = n;
 }
@@ -233,7 +236,7 @@ static uint32_t steps_of(const plim__pass *p, plim__step_kind kind)
 uint64_t plim__transfers_bytes(const plim__pass *p)
 {
     const uint64_t reads = steps_of(p, PLIM__STEP_READ), waits = steps_of(p, PLIM__STEP_WAIT);
-    return (2 * reads + waits) * sizeof(plim__transfer) + reads * sizeof(uint32_t);
+    return (2 * reads + waits) * sizeof(plim__transfer) + reads * (sizeof(uint32_t) + sizeof(int64_t)); /* the runner counts trips of early reads */
 }
 
 plim_status plim__transfers_new(plim__transfers *out, const plim_plan *plan, const plim__pass *p, plim_error *err)

@@ -44,6 +44,9 @@ struct plim__pass_run {
     uint32_t begun, ended;    /* reads of it that have been issued, and waited for, in this trip through a group */
     uint32_t settled;         /* writes of it that have been waited for */
     uint32_t early[PLIM__MAX_LOOPS]; /* per depth: the next read in transfers.early to be issued in this trip */
+    int64_t *issued;          /* per early read: trips of its depth for which it has been issued */
+    int64_t inner[PLIM__MAX_LOOPS + 1]; /* tiles in a trip of the loops outside a depth */
+    uint32_t *over;           /* [n_values] the value that is written from the slot of what is read, having overwritten it, or PLIM__NONE */
     plim__range loop[PLIM__MAX_LOOPS];
     plim__ranges tile, ahead;
     plim__view *view;         /* [n_values] of the current tile; PRIVATE ones are made per block */
@@ -107,6 +110,14 @@ static plim_status new_workers(pass_run *r)
     return PLIM_OK;
 }
 
+/* What overwrites what is read, and goes to a file from there. Where several lie on each other, the last one goes. */
+static void find_over(pass_run *r)
+{
+    for (uint32_t v = 0; v < r->p->n_values; v++) r->over[v] = PLIM__NONE;
+    for (uint32_t v = 0; v < r->p->n_values; v++)
+        if (r->p->value[v].role == PLIM__ROLE_WRITE && r->p->value[v].alias_of != PLIM__NONE) r->over[plim__alias_root(r->p, v)] = v;
+}
+
 static plim_status new_tables(pass_run *r)
 {
     PLIM_TRY(new_ranges(&r->tile, r, r->p->n_axes, r->p->n_values));
@@ -122,6 +133,10 @@ static plim_status new_tables(pass_run *r)
     PLIM_TRY(new_workers(r));
     PLIM_TRY(plim__transfers_new(&r->transfers, r->plan, r->p, r->err));
     r->table_bytes += plim__transfers_bytes(r->p);
+    r->issued = plim__new(&r->plan->alloc, r->transfers.early0[PLIM__MAX_LOOPS], sizeof *r->issued, r->err);
+    r->over = new_table(r, r->p->n_values, sizeof *r->over);
+    if (!r->issued || !r->over) return PLIM_E_NOMEM;
+    find_over(r);
     PLIM_ASSERT(r->table_bytes <= plim__pass_runner_bytes(r->plan, r->p)); /* estimate equals use */
     return PLIM_OK;
 }
@@ -142,6 +157,8 @@ static void free_tables(pass_run *r)
     plim__free(a, r->worker);
     plim__free(a, r->place);
     plim__free(a, r->placed);
+    plim__free(a, r->issued);
+    plim__free(a, r->over);
 }
 
 /* --------------------------------------------------------------------------------------------------- tiles */
@@ -179,11 +196,13 @@ static void *slot_at(const pass_run *r, uint32_t slot, uint32_t copy)
     return (char *)r->run->arena + s->offset + s->bytes * copy;
 }
 
-/* Which copy of its ring a value uses in the current tile. */
+/* Which copy of its ring a value uses in the current tile. What lies on another value takes turns with it. */
 static uint32_t copy_now(const pass_run *r, const plim__pvalue *v)
 {
     const uint32_t copies = copies_of(r, v);
-    return copies > 1 ? (uint32_t)(r->it % copies) : 0;
+    if (copies == 1) return 0;
+    while (v->alias_of != PLIM__NONE) v = &r->p->value[v->alias_of];
+    return (uint32_t)(r->it / r->inner[v->ahead ? v->depth : r->p->n_cut] % copies);
 }
 
 static plim_status broken_plan(const pass_run *r, const plim__pvalue *v, uint64_t bytes, uint64_t planned)
@@ -316,15 +335,54 @@ static plim_status read_ahead(pass_run *r)
     return PLIM_OK;
 }
 
-/* Issues the early reads of a depth in turn: as many as may be under way, and in any case those before `end`. */
-static plim_status read_early(pass_run *r, uint32_t depth, uint32_t end)
+/* Are all transfers of a value done? */
+static bool is_done(pass_run *r, uint32_t index)
+{
+    bool done = true;
+    for (uint32_t c = 0; c < copies_of(r, &r->p->value[index]); c++) done &= plim__io_is_done(&r->transfer[index][c].ticket);
+    return done;
+}
+
+/* For which trip of its depth an early read is issued next to what this trip computes. */
+static int64_t trip_beside(const pass_run *r, uint32_t depth, const plim__pvalue *v) { return r->it / r->inner[depth] + v->ahead; }
+
+/* Issues an early read for a trip of its depth. What has been written from its memory since is done. */
+static plim_status issue_early(pass_run *r, uint32_t depth, uint32_t i, int64_t trip)
+{
+    const uint32_t index = r->transfers.early[i].value;
+    const plim__pvalue *v = &r->p->value[index];
+    const plim__ranges *ranges = &r->tile;
+    const int64_t it = trip * r->inner[depth];
+    if (trip != r->it / r->inner[depth]) {
+        plim__range loop[PLIM__MAX_LOOPS];
+        loops_of_tile(r, it, loop);
+        plim__pass_regions(r->g, r->p, loop, &r->ahead);
+        ranges = &r->ahead;
+    }
+    r->issued[i] = trip + 1;
+    return issue_read(r, index, &ranges->region[index], (uint32_t)(trip % copies_of(r, v)));
+}
+
+/* Is everything done that has been written from the memory into which an early read goes? */
+static bool memory_is_free(pass_run *r, uint32_t index, int64_t trip)
+{
+    const uint32_t over = r->over[index];
+    return over == PLIM__NONE || plim__io_is_done(&r->transfer[over][trip % copies_of(r, &r->p->value[index])].ticket);
+}
+
+/* Issues the early reads of a depth in turn, as many as may be under way, while something is computed. */
+static plim_status read_early(pass_run *r, uint32_t depth)
 {
     const plim__transfers *o = &r->transfers;
-    for (uint32_t *next = &r->early[depth]; *next < o->early0[depth + 1]; ++*next) {
-        const uint32_t first = o->early0[depth];
-        const bool has_turn = *next < first + BESIDE || plim__io_is_done(&r->transfer[o->early[*next - BESIDE].value][0].ticket);
-        if (*next >= end && !has_turn) break;
-        PLIM_TRY(issue_read(r, o->early[*next].value, &r->tile.region[o->early[*next].value], 0));
+    const uint32_t first = o->early0[depth];
+    for (uint32_t *i = &r->early[depth]; *i < o->early0[depth + 1]; ++*i) {
+        const uint32_t index = o->early[*i].value;
+        const plim__pvalue *v = &r->p->value[index];
+        const int64_t trip = trip_beside(r, depth, v);
+        if (r->issued[*i] > trip || trip * r->inner[depth] >= r->n_tiles) continue;
+        if (*i >= first + BESIDE && !is_done(r, o->early[*i - BESIDE].value)) break;
+        if (!memory_is_free(r, index, trip)) break;
+        PLIM_TRY(issue_early(r, depth, *i, trip));
     }
     return PLIM_OK;
 }
@@ -332,7 +390,7 @@ static plim_status read_early(pass_run *r, uint32_t depth, uint32_t end)
 /* Before a step inside loops. */
 static plim_status read_early_beside(pass_run *r, const plim__step *s)
 {
-    for (uint32_t d = 0; d < s->depth && r->transfers.early0[PLIM__MAX_LOOPS] > 0; d++) PLIM_TRY(read_early(r, d, 0));
+    for (uint32_t d = 0; d < s->depth && r->transfers.early0[PLIM__MAX_LOOPS] > 0; d++) PLIM_TRY(read_early(r, d));
     return PLIM_OK;
 }
 
@@ -350,6 +408,16 @@ static uint32_t early_of(const pass_run *r, uint32_t step)
     while (r->transfers.early[i].step != step) i++;
     PLIM_ASSERT(i < r->transfers.early0[r->p->step[step].depth + 1]);
     return i;
+}
+
+/* At its step an early read has to have been issued. */
+static plim_status end_early(pass_run *r, uint32_t depth, uint32_t i)
+{
+    const uint32_t index = r->transfers.early[i].value;
+    const int64_t trip = r->it / r->inner[depth];
+    if (r->issued[i] > trip) return PLIM_OK;
+    if (r->over[index] != PLIM__NONE) PLIM_TRY(wait_for(r, &r->transfer[r->over[index]][trip % copies_of(r, &r->p->value[index])]));
+    return issue_early(r, depth, i, trip);
 }
 
 /* Before a step: waits for the writes whose time has come, and issues the next of its group's reads whose memory is free. */
@@ -374,7 +442,7 @@ static plim_status step_read(pass_run *r, uint32_t index)
     const plim__pvalue *v = &r->p->value[index];
     const plim__slot *slot = &r->plan->slot[v->slot];
     const uint32_t copy = copy_now(r, v);
-    if (plim__read_is_early(r->p, r->step, slot, r->p->time0)) PLIM_TRY(read_early(r, r->p->step[r->step].depth, early_of(r, r->step) + 1));
+    if (plim__read_is_early(r->p, r->step, slot, r->p->time0)) PLIM_TRY(end_early(r, r->p->step[r->step].depth, early_of(r, r->step)));
     else if (!plim__is_ring(v, slot)) r->ended++; /* it has been issued: its memory is free at its own step */
     PLIM_ASSERT(r->ended <= r->begun);
     return wait_for(r, &r->transfer[index][copy]);
@@ -672,6 +740,8 @@ plim_status plim__pass_run_new(plim__pass_run **out, plim__run_state *run, const
         r->trips[l] = plim__loop_trips(&p->loop[l]);
         r->n_tiles *= r->trips[l];
     }
+    r->inner[p->n_cut] = 1;
+    for (uint32_t l = p->n_cut; l-- > 0;) r->inner[l] = r->inner[l + 1] * r->trips[l];
     return new_tables(r);
 }
 
@@ -719,6 +789,7 @@ plim_status plim__pass_run_go(plim__pass_run *r)
     plim__call part;
     bool stopped;
     r->it = r->read_ahead = r->step = 0;
+    memset(r->issued, 0, r->transfers.early0[PLIM__MAX_LOOPS] * sizeof *r->issued);
     const plim_status status = plim__pass_run_next(r, &part, &stopped);
     PLIM_ASSERT(!stopped); /* a program of which the caller computes a part is run by plim__run_next */
     return status;
