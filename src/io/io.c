@@ -67,6 +67,14 @@ typedef struct worker {
     window filling, writing;
 } worker;
 
+/* Requests in the order in which they came. */
+typedef struct line {
+    request item[QUEUE];
+    uint32_t head, n;
+} line;
+
+enum { SOON, BESIDE, LINES }; /* what somebody will wait for soon, and what goes on when nothing of that waits */
+
 struct plim__io {
     plim__io_config config;
     const plim__os *os;
@@ -76,11 +84,11 @@ struct plim__io {
     pthread_cond_t work, room, done; /* a request came; one left the ring; a ticket reached 0 */
     bool stop;
     plim_error error; /* the first; code PLIM_OK: none */
-    uint32_t head, queued, unfinished;
+    uint32_t unfinished;
     uint32_t n_workers;
     _Atomic uint64_t read, written;
     worker worker[THREADS_MAX];
-    request queue[QUEUE];
+    line line[LINES];
 };
 
 static plim__edge_scratch scratch_of(const worker *w) { return (plim__edge_scratch){w->bounce, w->io->config.bounce_bytes}; }
@@ -366,11 +374,14 @@ static plim_status do_write(worker *w, const piece *p, plim_error *err)
 
 /* ----------------------------------------------------------------------------------------- the ring and the workers */
 
-/* Takes a piece of the oldest request. After an error the rest of a request is one piece, which nobody will move. Lock held. */
+static bool is_idle(const plim__io *io) { return io->line[SOON].n == 0 && io->line[BESIDE].n == 0; }
+
+/* Takes a piece of the oldest request of the first line that has one. After an error the rest of a request is one piece, which nobody will move. Lock held. */
 static void piece_take(plim__io *io, piece *p)
 {
-    request *r = &io->queue[io->head];
-    PLIM_ASSERT(io->queued > 0 && io->queued <= io->unfinished && r->next < r->t.total);
+    line *from = &io->line[io->line[SOON].n > 0 ? SOON : BESIDE];
+    request *r = &from->item[from->head];
+    PLIM_ASSERT(from->n > 0 && from->n <= io->unfinished && r->next < r->t.total);
     p->r = *r;
     p->lo = r->next;
     p->hi = io->error.code != PLIM_OK ? r->t.total : plim__io_piece_end(&r->t, r->next);
@@ -379,8 +390,8 @@ static void piece_take(plim__io *io, piece *p)
         atomic_fetch_add(&r->ticket->pending, 1);
         return;
     }
-    io->head = (io->head + 1) % QUEUE;
-    io->queued--;
+    from->head = (from->head + 1) % QUEUE;
+    from->n--;
     pthread_cond_signal(&io->room);
 }
 
@@ -401,8 +412,8 @@ static void *worker_main(void *arg)
     piece p;
     pthread_mutex_lock(&io->lock);
     for (;;) {
-        while (io->queued == 0 && !io->stop) pthread_cond_wait(&io->work, &io->lock);
-        if (io->queued == 0) break;
+        while (is_idle(io) && !io->stop) pthread_cond_wait(&io->work, &io->lock);
+        if (is_idle(io)) break;
         piece_take(io, &p);
         if (io->error.code == PLIM_OK) {
             plim_error err = {0};
@@ -420,12 +431,12 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
-static void submit(plim__io *io, const request *r)
+static void submit(plim__io *io, line *to, const request *r)
 {
     pthread_mutex_lock(&io->lock);
-    while (io->queued == QUEUE) pthread_cond_wait(&io->room, &io->lock);
-    io->queue[(io->head + io->queued) % QUEUE] = *r;
-    io->queued++;
+    while (to->n == QUEUE) pthread_cond_wait(&io->room, &io->lock); /* one control thread: nobody else waits for room */
+    to->item[(to->head + to->n) % QUEUE] = *r;
+    to->n++;
     io->unfinished++;
     atomic_store(&r->ticket->pending, 1);
     if (r->t.total > r->t.step)
@@ -435,7 +446,7 @@ static void submit(plim__io *io, const request *r)
     pthread_mutex_unlock(&io->lock);
 }
 
-static void transfer(plim__io *io, request_kind kind, const plim__io_file *f, const plim__region *box, void *buffer, plim__io_ticket *ticket)
+static void transfer(plim__io *io, line *to, request_kind kind, const plim__io_file *f, const plim__region *box, void *buffer, plim__io_ticket *ticket)
 {
     request r = {.kind = kind, .ticket = ticket, .buffer = buffer};
     PLIM_ASSERT(atomic_load(&ticket->pending) == 0 && (uintptr_t)buffer % ALIGN == 0);
@@ -445,20 +456,31 @@ static void transfer(plim__io *io, request_kind kind, const plim__io_file *f, co
         r.row = f->row + box->dim[0].lo;
         r.row_stride = (uint64_t)f->stride[0] * f->element;
     }
-    submit(io, &r);
+    submit(io, to, &r);
 }
 
 /* ---------------------------------------------------------------------------------------------------- the interface */
 
 void plim__io_read(plim__io *io, const plim__io_file *f, const plim__region *box, void *buffer, plim__io_ticket *ticket)
 {
-    transfer(io, REQUEST_READ, f, box, buffer, ticket);
+    transfer(io, &io->line[SOON], REQUEST_READ, f, box, buffer, ticket);
+}
+
+void plim__io_read_beside(plim__io *io, const plim__io_file *f, const plim__region *box, void *buffer, plim__io_ticket *ticket)
+{
+    transfer(io, &io->line[BESIDE], REQUEST_READ, f, box, buffer, ticket);
 }
 
 void plim__io_write(plim__io *io, const plim__io_file *f, const plim__region *box, const void *buffer, plim__io_ticket *ticket)
 {
     PLIM_ASSERT(f->writable);
-    transfer(io, REQUEST_WRITE, f, box, (void *)(uintptr_t)buffer, ticket);
+    transfer(io, &io->line[SOON], REQUEST_WRITE, f, box, (void *)(uintptr_t)buffer, ticket);
+}
+
+void plim__io_write_beside(plim__io *io, const plim__io_file *f, const plim__region *box, const void *buffer, plim__io_ticket *ticket)
+{
+    PLIM_ASSERT(f->writable);
+    transfer(io, &io->line[BESIDE], REQUEST_WRITE, f, box, (void *)(uintptr_t)buffer, ticket);
 }
 
 /* Lock held. */
@@ -490,7 +512,7 @@ plim_status plim__io_flush(plim__io *io, plim_error *err)
 {
     plim__io_ticket ticket = {0};
     PLIM_TRY(wait_all(io, err));
-    submit(io, &(request){.kind = REQUEST_FLUSH, .ticket = &ticket, .t = {.total = io->n_workers, .step = 1}});
+    submit(io, &io->line[SOON], &(request){.kind = REQUEST_FLUSH, .ticket = &ticket, .t = {.total = io->n_workers, .step = 1}});
     PLIM_TRY(wait_all(io, err));
     plim_error first = {0};
     for (uint32_t i = 0; i < io->n_workers; i++) { /* idle now, so their windows are ours */
@@ -588,7 +610,7 @@ void plim__io_free(plim__io **pio)
         pthread_cond_broadcast(&io->work);
         pthread_mutex_unlock(&io->lock);
         for (uint32_t i = 0; i < io->n_workers; i++) pthread_join(io->worker[i].thread, NULL);
-        PLIM_ASSERT(io->queued == 0 && io->unfinished == 0); /* workers go on until nothing waits */
+        PLIM_ASSERT(is_idle(io) && io->unfinished == 0); /* workers go on until nothing waits */
     }
     pthread_cond_destroy(&io->done);
     pthread_cond_destroy(&io->room);

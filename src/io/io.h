@@ -94,6 +94,9 @@ void plim__io_free(plim__io **io);
 /** Queue a transfer; `ticket` must be done; neither box nor file may change until it is done again. Requests may wait for room in the queue. */
 void plim__io_read(plim__io *io, const plim__io_file *f, const plim__region *box, void *buffer, plim__io_ticket *ticket);
 void plim__io_write(plim__io *io, const plim__io_file *f, const plim__region *box, const void *buffer, plim__io_ticket *ticket);
+/** The same, but only while nothing that was queued by the others waits: it can take its time. */
+void plim__io_read_beside(plim__io *io, const plim__io_file *f, const plim__region *box, void *buffer, plim__io_ticket *ticket);
+void plim__io_write_beside(plim__io *io, const plim__io_file *f, const plim__region *box, const void *buffer, plim__io_ticket *ticket);
 /** Is the ticket's transfer done, or has there been none? What was read is to be looked at only after plim__io_wait. */
 static inline bool plim__io_is_done(plim__io_ticket *ticket) { return atomic_load(&ticket->pending) == 0; }
 /** Blocks until the ticket's transfer is done. @return the engine's first error, if any */

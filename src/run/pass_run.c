@@ -304,7 +304,8 @@ static plim__region flat_box(const pass_run *r, const plim__pvalue *v, const pli
     return (plim__region){.rank = 1, .dim = {{0, (int64_t)bytes}}};
 }
 
-static plim_status issue_read(pass_run *r, uint32_t index, const plim__region *box, uint32_t copy)
+/* @param soon  somebody waits for it before long; else while nothing of that kind waits */
+static plim_status issue_read(pass_run *r, uint32_t index, const plim__region *box, uint32_t copy, bool soon)
 {
     const plim__pvalue *v = &r->p->value[index];
     PLIM_ASSERT(v->role == PLIM__ROLE_READ && v->producer == PLIM__NONE && copy < copies_of(r, v));
@@ -314,7 +315,7 @@ static plim_status issue_read(pass_run *r, uint32_t index, const plim__region *b
     plim__io_layout_of(&r->run->file[v->file], &t->box, false, &layout);
     if (!v->flat && layout.bytes > r->plan->slot[v->slot].bytes) return broken_plan(r, v, layout.bytes, r->plan->slot[v->slot].bytes);
     PLIM_ASSERT(!v->flat || layout.first == 0);
-    plim__io_read(r->run->io, &r->run->file[v->file], &t->box, slot_at(r, v->slot, copy), &t->ticket);
+    (soon ? plim__io_read : plim__io_read_beside)(r->run->io, &r->run->file[v->file], &t->box, slot_at(r, v->slot, copy), &t->ticket);
     return PLIM_OK;
 }
 
@@ -329,7 +330,7 @@ static plim_status read_ahead(pass_run *r)
         plim__pass_regions(r->g, r->p, loop, &r->ahead);
         for (uint32_t i = 0; i < o->n_rings; i++) {
             const uint32_t v = o->ring[i];
-            PLIM_TRY(issue_read(r, v, &r->ahead.region[v], (uint32_t)(r->read_ahead % copies_of(r, &r->p->value[v]))));
+            PLIM_TRY(issue_read(r, v, &r->ahead.region[v], (uint32_t)(r->read_ahead % copies_of(r, &r->p->value[v])), true));
         }
     }
     return PLIM_OK;
@@ -347,7 +348,7 @@ static bool is_done(pass_run *r, uint32_t index)
 static int64_t trip_beside(const pass_run *r, uint32_t depth, const plim__pvalue *v) { return r->it / r->inner[depth] + v->ahead; }
 
 /* Issues an early read for a trip of its depth. What has been written from its memory since is done. */
-static plim_status issue_early(pass_run *r, uint32_t depth, uint32_t i, int64_t trip)
+static plim_status issue_early(pass_run *r, uint32_t depth, uint32_t i, int64_t trip, bool soon)
 {
     const uint32_t index = r->transfers.early[i].value;
     const plim__pvalue *v = &r->p->value[index];
@@ -360,7 +361,7 @@ static plim_status issue_early(pass_run *r, uint32_t depth, uint32_t i, int64_t 
         ranges = &r->ahead;
     }
     r->issued[i] = trip + 1;
-    return issue_read(r, index, &ranges->region[index], (uint32_t)(trip % copies_of(r, v)));
+    return issue_read(r, index, &ranges->region[index], (uint32_t)(trip % copies_of(r, v)), soon);
 }
 
 /* Is everything done that has been written from the memory into which an early read goes? */
@@ -382,7 +383,7 @@ static plim_status read_early(pass_run *r, uint32_t depth)
         if (r->issued[*i] > trip || trip * r->inner[depth] >= r->n_tiles) continue;
         if (*i >= first + BESIDE && !is_done(r, o->early[*i - BESIDE].value)) break;
         if (!memory_is_free(r, index, trip)) break;
-        PLIM_TRY(issue_early(r, depth, *i, trip));
+        PLIM_TRY(issue_early(r, depth, *i, trip, false));
     }
     return PLIM_OK;
 }
@@ -417,7 +418,7 @@ static plim_status end_early(pass_run *r, uint32_t depth, uint32_t i)
     const int64_t trip = r->it / r->inner[depth];
     if (r->issued[i] > trip) return PLIM_OK;
     if (r->over[index] != PLIM__NONE) PLIM_TRY(wait_for(r, &r->transfer[r->over[index]][trip % copies_of(r, &r->p->value[index])]));
-    return issue_early(r, depth, i, trip);
+    return issue_early(r, depth, i, trip, true);
 }
 
 /* Before a step: waits for the writes whose time has come, and issues the next of its group's reads whose memory is free. */
@@ -432,7 +433,7 @@ static plim_status overlap(pass_run *r, uint32_t step)
     for (; r->settled < o->n_waits && o->wait[r->settled].at <= step; r->settled++) PLIM_TRY(wait_for(r, &r->transfer[o->wait[r->settled].value][0]));
     for (; r->begun < o->n_reads && o->read[r->begun].step < g->end && r->begun - r->ended < EARLY && o->read[r->begun].at <= step; r->begun++) {
         const uint32_t index = o->read[r->begun].value;
-        PLIM_TRY(issue_read(r, index, &r->tile.region[index], 0));
+        PLIM_TRY(issue_read(r, index, &r->tile.region[index], 0, true));
     }
     return read_early_beside(r, &r->p->step[step]);
 }
@@ -469,7 +470,7 @@ static plim_status step_write(pass_run *r, uint32_t index)
     PLIM_TRY(wait_for(r, t));
     t->box = plim__view_region(&r->view[index]);
     if (v->flat) t->box = flat_box(r, v, &r->tile.region[index]);
-    plim__io_write(r->run->io, &r->run->file[v->file], &t->box, slot_at(r, v->slot, copy), &t->ticket);
+    (v->beside ? plim__io_write_beside : plim__io_write)(r->run->io, &r->run->file[v->file], &t->box, slot_at(r, v->slot, copy), &t->ticket);
     return PLIM_OK;
 }
 
