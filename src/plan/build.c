@@ -74,6 +74,26 @@ static uint32_t moves(const builder *b, uint32_t i, const plim__axes *axes, bool
     return set;
 }
 
+int64_t plim__common_multiple(int64_t a, int64_t b, int64_t most)
+{
+    if (a == 0 || b == 0) return 0;
+    const int64_t times = b / plim__gcd(a, b);
+    return a > most / times ? 0 : a * times;
+}
+
+/* Steps of a loop of which every multiple falls between two of `n` equal parts of its extent. */
+static int64_t steps_of_part(int64_t extent, int64_t n) { return extent / plim__gcd(extent, n); }
+
+int64_t plim__covering_steps(const plim__index *index, int64_t n, int64_t dim, int64_t extent)
+{
+    if (index->axis < 0 || index->offset != 0) return 0;
+    if (n == dim && index->stride == 1 && index->div == 1 && index->window == 1) return 1;
+    const bool touches = index->div == 1 ? index->window == index->stride : index->stride == 1 && index->window == 1;
+    int64_t read, there;
+    if (!touches || __builtin_mul_overflow(index->stride, n, &read) || __builtin_mul_overflow(index->div, dim, &there) || read != there) return 0;
+    return plim__common_multiple(steps_of_part(extent, n), steps_of_part(extent, dim), extent);
+}
+
 /* Is what an axis of this nest reads of a dimension just as long, and in the same order? */
 static bool is_plain(const plim__index *x, const plim__axes *axes, int64_t dim)
 {
@@ -559,32 +579,14 @@ static bool loops_are_sound(const builder *b, uint32_t *again)
     return moved == (1u << p->n_cut) - 1;
 }
 
-/* The least common multiple, or 0 where one of them is 0 or it is larger than `most`. */
-static int64_t common_multiple(int64_t a, int64_t b, int64_t most)
-{
-    if (a == 0 || b == 0) return 0;
-    const int64_t times = b / plim__gcd(a, b);
-    return a > most / times ? 0 : a * times;
-}
-
-/* Steps of a loop of which every multiple falls between two of `n` equal parts of its extent. */
-static int64_t steps_of_part(int64_t extent, int64_t n) { return extent / plim__gcd(extent, n); }
-
-/* Of how many steps does a trip have to be a multiple, so that what pass node i reads of its input k along dimension d is just the trip's part of it? A part
- * of its axis has to be, and then the dimension is covered without gap or overlap: by windows that touch, or by several iterations on one element. 0: never. */
+/* Of how many steps does a trip have to be a multiple, so that what pass node i reads of its input k along dimension d is just the trip's part of it? 0: never. */
 static int64_t reads_exactly(const builder *b, uint32_t i, uint32_t k, uint32_t d, int loop)
 {
     const plim__pnode *x = &b->p->node[i];
     const plim__index *index = &plim__nest_reads(b->labels->nest, x->node, k)[d];
     const int64_t dim = b->g->value[b->g->node[x->node].in[k]].shape.dim[d], all = b->p->loop[loop].extent;
     if (index->axis < 0 || x->bind[index->axis] != loop) return 0;
-    const int64_t own = b->exact[i].of[loop], n = x->axes.axis[index->axis].extent;
-    if (is_plain(index, &x->axes, dim)) return own;
-    const bool touches = index->div == 1 ? index->window == index->stride : index->stride == 1 && index->window == 1;
-    int64_t read, there; /* stride * n == div * dim, checked for overflow */
-    if (index->offset != 0 || !touches || __builtin_mul_overflow(index->stride, n, &read) || __builtin_mul_overflow(index->div, dim, &there) || read != there)
-        return 0;
-    return common_multiple(own, common_multiple(steps_of_part(all, n), steps_of_part(all, dim), all), all);
+    return plim__common_multiple(b->exact[i].of[loop], plim__covering_steps(index, x->axes.axis[index->axis].extent, dim, all), all);
 }
 
 /* Along which loops, and for which tiles, are the ranges of each node just the trip's parts: nobody who reads what it makes widens them. */
@@ -604,7 +606,7 @@ static void find_exact(builder *b)
                 const int a = by->axes.out[b->g->value[v->value].out][d], loop = a < 0 ? -1 : by->bind[a];
                 if (loop < 0 || (uint32_t)loop >= b->n_cut) continue;
                 int64_t *made = &b->exact[v->producer].of[loop];
-                *made = common_multiple(*made, reads_exactly(b, i, k, d, loop), p->loop[loop].extent);
+                *made = plim__common_multiple(*made, reads_exactly(b, i, k, d, loop), p->loop[loop].extent);
             }
         }
     }
@@ -622,7 +624,7 @@ static bool overwrites_alone(const builder *b, const plim__pnode *x)
             const uint32_t u = b->plan->use[k];
             for (uint32_t l = 0; l < x->depth && u != x->node && b->keep[u]; l++) {
                 plim__loop *loop = &b->p->loop[l];
-                const int64_t least = common_multiple(loop->least, b->exact[b->pnode[u]].of[l], loop->extent - 1);
+                const int64_t least = plim__common_multiple(loop->least, b->exact[b->pnode[u]].of[l], loop->extent - 1);
                 if (least == 0) return false;
                 loop->least = least;
             }

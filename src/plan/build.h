@@ -46,6 +46,13 @@ void plim__file_describe(plim__io_file *f, const plim_graph *g, uint32_t value, 
 /** Describes so many bytes of a file that is ours as a flat array of bytes: what is spilled and read back inside a pass. */
 void plim__file_describe_flat(plim__io_file *f, uint64_t offset, uint64_t bytes);
 
+/** The least common multiple, or 0 where one of them is 0 or it is larger than `most`. */
+int64_t plim__common_multiple(int64_t a, int64_t b, int64_t most);
+/** An axis of extent `n`, which a loop of `extent` steps moves, reads of a dimension of extent `dim` what `index` says. Of how many steps does a tile have to be a
+ *  multiple, so that a tile's part of the axis reads just the tile's part of the dimension? Then the dimension is covered without gap or overlap: one by one,
+ *  by windows that touch each other, or by several iterations on one element. 0: a tile never does. */
+int64_t plim__covering_steps(const plim__index *index, int64_t n, int64_t dim, int64_t extent);
+
 /** Is a value that is read read ahead of every tile, into a ring of slots? It is needed anew in each, and there is more than one copy. */
 static inline bool plim__read_has_ring(const plim_plan *plan, const plim__pass *p, const plim__pvalue *v)
 {

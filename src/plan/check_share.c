@@ -63,17 +63,22 @@ static plim_status check_owners(sharer *k)
     return PLIM_OK;
 }
 
-static bool has_one_copy(const sharer *k, uint32_t slot)
+/* May a value be written from where another one was read to? Not from a ring that turns with every tile: what is read ahead into it would meet what is being
+ * written. Who reads for the next trip, or while inner loops turn, looks for what is written from there. */
+static bool may_be_written_from(const sharer *k, const plim__pvalue *x, const plim__pvalue *y)
 {
-    return slot < k->plan->n_slots && k->plan->slot[slot].copies == 1;
+    if (k->p->n_cut == 0) return true;
+    while (y->alias_of != PLIM__NONE) y = &k->p->value[y->alias_of];
+    if (x->beside != (y->ahead || y->beside)) return false;
+    return y->ahead || (y->slot < k->plan->n_slots && k->plan->slot[y->slot].copies == 1);
 }
 
-/* Value v lies on `in`: both are of a kind that may. What goes to a file from a ring of slots would meet what is read ahead into it. */
+/* Value v lies on `in`: both are of a kind that may. */
 static plim_status check_kinds(const sharer *k, uint32_t v, uint32_t in)
 {
     const plim__pvalue *x = &k->p->value[v], *y = &k->p->value[in];
     const bool inside = is_private(k, v) && is_private(k, in);
-    const bool writes = x->role == PLIM__ROLE_WRITE && (k->p->n_cut == 0 || has_one_copy(k, x->slot));
+    const bool writes = x->role == PLIM__ROLE_WRITE && may_be_written_from(k, x, y);
     const bool tiles = (x->role == PLIM__ROLE_TILE || writes) && (y->role == PLIM__ROLE_TILE || y->role == PLIM__ROLE_READ);
     PLIM_FAIL_IF((!inside && !tiles) || x->foreign || y->foreign || x->stored, k->err, PLIM_E_PLAN,
                  "I16: '%s' may not lie on '%s'", name_of(k, v), name_of(k, in));

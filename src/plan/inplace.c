@@ -80,12 +80,23 @@ static bool is_asked(const plim__sharing *x, const plim__pnode *n)
     return n->root;
 }
 
+/* Does the part of axis a that a loop gives a node read just the part of a dimension that the loop gives it, whatever tiles the loop may have? */
+static bool reads_its_part(const plim__pass *p, const plim__pnode *n, const plim__index *index, const int8_t *axis, int64_t extent)
+{
+    const int8_t range = axis[index->axis];
+    if (range < FIRST_LOOP) return false;
+    const plim__loop *loop = &p->loop[range - FIRST_LOOP];
+    const int64_t steps = plim__covering_steps(index, n->axes.axis[index->axis].extent, extent, loop->extent);
+    return steps > 0 && loop->least % steps == 0;
+}
+
 /* What a node reads of a dimension. */
-static int8_t read_range(const plim__pnode *n, const plim__index *index, const int8_t *axis, int64_t extent)
+static int8_t read_range(const plim__pass *p, const plim__pnode *n, const plim__index *index, const int8_t *axis, int64_t extent)
 {
     plim__range all[PLIM__MAX_AXES];
     const int a = index->axis;
     if (a >= 0 && index->stride == 1 && index->offset == 0 && index->div == 1 && index->window == 1 && n->axes.axis[a].extent == extent) return axis[a];
+    if (a >= 0 && reads_its_part(p, n, index, axis, extent)) return axis[a];
     if (a >= 0 && axis[a] != ALL) return UNKNOWN;
     for (uint32_t i = 0; i < n->axes.n; i++) all[i] = (plim__range){0, n->axes.axis[i].extent};
     const plim__range r = plim__index_range(index, all, extent);
@@ -123,7 +134,7 @@ static void find_ranges(plim__sharing *x)
             const plim__index *index = plim__nest_reads(p->nest, n->node, k);
             const plim_shape *s = &plim__in(x->g, node, k)->shape;
             int8_t *range = x->range[p->operand[n->in0 + k]];
-            for (uint32_t d = 0; d < s->rank; d++) range[d] = join(range[d], read_range(n, &index[d], axis, s->dim[d]));
+            for (uint32_t d = 0; d < s->rank; d++) range[d] = join(range[d], read_range(p, n, &index[d], axis, s->dim[d]));
         }
     }
 }
