@@ -15,10 +15,11 @@
 #define BASELINE_DATA (1u << 19)      /* its static data and stacks: 0.4 MiB were seen */
 #define BASELINE_STEP (1u << 20)      /* in which the baseline of a larger process grows */
 #define EXTRAS_FIXED (2u << 19)       /* code of kernels that the run touches first, the C library's buffers */
-#define EXTRAS_MODEL (5u << 18)       /* the same for models: more kernels, and buffers through which parameters are loaded */
+#define EXTRAS_MODEL (5u << 17)       /* the same for models: more kernels, and buffers through which parameters are loaded */
 #define EXTRAS_PER_THREAD (48u << 10) /* of a thread's stack, and what the C library keeps for it */
 #define ENGINE_THREADS 4              /* of the transfer engine, at most */
-#define RESERVE_FIXED (2u << 20)
+#define RESERVE_FIXED (1u << 20)      /* of the kernel's: 0.2 MiB were seen, and what a busy disk has not yet given back */
+#define RESERVE_PER_THREAD (32u << 10) /* a thread's stack in the kernel and its tables: 26 KiB were seen */
 #define RESERVE_PART 256              /* of what is mapped: page tables and the like */
 #define FLOOR_SLACK (128u << 10)      /* the heap differs a little from one command to another; a larger process may be a step larger the next time */
 #define PLANNING_SLACK (512u << 10)   /* so does what was resident while it was planned, from one start of the process to the next */
@@ -72,6 +73,7 @@ plim_status plim__budget_measure(plim__budget *b, const plim_settings *set, uint
     PLIM_TRY(plim__resident_read(&resident, &peak, b->os, err));
     set_baseline(b, resident);
     if (set->baseline) b->baseline = set->baseline;
+    b->reserve = RESERVE_FIXED + ((uint64_t)threads + ENGINE_THREADS) * RESERVE_PER_THREAD;
     b->extras = EXTRAS_FIXED + (model ? EXTRAS_MODEL : 0) + ((uint64_t)threads + ENGINE_THREADS) * EXTRAS_PER_THREAD;
     b->bytes = set->memory;
     if (set->memory) return PLIM_OK;
@@ -220,7 +222,7 @@ uint64_t plim__plan_need(const plim_plan *plan)
 uint64_t plim__budget_for(const plim__budget *b, uint64_t need)
 {
     PLIM_ASSERT(need < ABSURD && b->baseline < ABSURD);
-    return b->baseline + b->extras + b->tables + b->beside + need + RESERVE_FIXED + reserve_of(need) + b->outputs + b->beside_reserve;
+    return b->baseline + b->extras + b->tables + b->beside + need + b->reserve + reserve_of(need) + b->outputs + b->beside_reserve;
 }
 
 uint64_t plim__budget_room(const plim__budget *b, uint64_t budget)
@@ -245,7 +247,7 @@ static uint64_t planning_peak(const plim__budget *b)
 uint64_t plim__budget_planning(const plim__budget *b)
 {
     const uint64_t peak = planning_peak(b);
-    return peak ? peak + RESERVE_FIXED : 0;
+    return peak ? peak + b->reserve : 0;
 }
 
 uint64_t plim__budget_floor(const plim__budget *b, uint64_t budget)
@@ -261,11 +263,11 @@ uint64_t plim__budget_floor(const plim__budget *b, uint64_t budget)
 static void set_peak(plim_facts *f, const plim__budget *b, uint64_t running, uint64_t reserve)
 {
     const uint64_t planning = planning_peak(b);
-    const uint64_t all = larger(running + reserve, planning ? planning + RESERVE_FIXED : 0);
+    const uint64_t all = larger(running + reserve, planning ? planning + b->reserve : 0);
     f->planned_peak_bytes = larger(running, planning);
     f->reserve_bytes = all - f->planned_peak_bytes;
     f->fits = all <= f->budget_bytes;
-    PLIM_ASSERT(f->reserve_bytes >= RESERVE_FIXED);
+    PLIM_ASSERT(f->reserve_bytes >= b->reserve);
 }
 
 void plim__budget_state(plim_plan *plan)
@@ -276,7 +278,7 @@ void plim__budget_state(plim_plan *plan)
     f->baseline_bytes = b->baseline;
     f->extras_bytes = b->extras + tables_of(plan) + b->beside;
     f->arena_bytes = plan->arena_bytes;
-    const uint64_t reserve = RESERVE_FIXED + reserve_of(plan->arena_bytes) + b->outputs + own_in_memory(plan) + b->beside_reserve;
+    const uint64_t reserve = b->reserve + reserve_of(plan->arena_bytes) + b->outputs + own_in_memory(plan) + b->beside_reserve;
     const uint64_t running = f->baseline_bytes + f->extras_bytes + f->arena_bytes;
     PLIM_ASSERT(running + reserve <= plim__budget_for(b, plim__plan_need(plan))); /* what is counted now was counted when the plan was chosen */
     set_peak(f, b, running, reserve);

@@ -20,6 +20,7 @@ typedef struct plim__budget {
     uint64_t bytes;       /* the budget: as given, or what the machine can give */
     uint64_t baseline;
     uint64_t extras;      /* without tables */
+    uint64_t reserve;     /* of the kernel's, without what goes by the arena */
     uint64_t tables;      /* as guessed before there is a plan: what a plan has more is part of its need */
     uint64_t beside;      /* resident bytes that something else in the process needs */
     uint64_t beside_reserve; /* the same, of the reserve */
