@@ -33,6 +33,7 @@
 #define THREADS_MAX 16u
 #define STACK_BYTES ((int64_t)128 << 10)
 #define BUFFERED_PIECE PLIM__IO_BUFFERED_PIECE
+#define BESIDE_PIECE (128u << 10) /* of what goes on beside: who needs something soon waits for a piece that is under way */
 #define TRIES 8 /* writes of the same bytes that may make no progress */
 
 typedef enum request_kind { REQUEST_READ, REQUEST_WRITE, REQUEST_FLUSH } request_kind;
@@ -452,6 +453,7 @@ static void transfer(plim__io *io, line *to, request_kind kind, const plim__io_f
     PLIM_ASSERT(atomic_load(&ticket->pending) == 0 && (uintptr_t)buffer % ALIGN == 0);
     plim__io_transfer_of(&r.t, &io->config, f, box, kind == REQUEST_WRITE);
     if (r.t.total == 0) return;
+    if (to == &io->line[BESIDE] && (r.t.span || r.t.straight) && r.t.step > BESIDE_PIECE) r.t.step = BESIDE_PIECE;
     if (f->rows) {
         r.row = f->row + box->dim[0].lo;
         r.row_stride = (uint64_t)f->stride[0] * f->element;

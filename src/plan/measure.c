@@ -31,6 +31,8 @@
 #define MOST_LARGER 16    /* times as large as it should be a block may be, if it lies together in memory then */
 #define PIECE_BYTES 512   /* what lies together is made of pieces of so much at the least */
 #define MAX_BLOCKS 4096u
+#define DEEP_RING 4          /* copies of what is read in every tile, where */
+#define DEEP_RING_BYTES (128u << 10) /* all of it takes no more than that in a tile */
 #define ALL_TILES 10000      /* so many tiles are looked at one by one, if they are not more than ALL_WORK nodes */
 #define ALL_WORK 20000u
 #define TURNS 16             /* trips of one loop that are remembered */
@@ -627,6 +629,17 @@ static void size_slots(plim__measure *m, const plim_plan *plan, plim__pass *p, c
     }
 }
 
+/* What is read ahead of every tile in little pieces is read further ahead: the disk takes as long to answer as tiles like these take to compute. */
+static void deepen_rings(plim__measure *m, const plim_plan *plan, const plim__pass *p)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < p->n_values; i++)
+        if (plim__read_has_ring(plan, p, &p->value[i])) bytes += m->slot[p->value[i].slot].bytes;
+    if (bytes > DEEP_RING_BYTES) return;
+    for (uint32_t i = 0; i < p->n_values; i++)
+        if (plim__read_has_ring(plan, p, &p->value[i])) m->slot[p->value[i].slot].copies = DEEP_RING;
+}
+
 /* The slots' sizes, from the lengths in all tiles; copies of accumulators lie behind each other. */
 static void finish_slots(plim__measure *m, const plim_plan *plan, plim__pass *p)
 {
@@ -653,6 +666,7 @@ static void finish_slots(plim__measure *m, const plim_plan *plan, plim__pass *p)
         }
         if (needs_slot(&p->value[n->out[0]])) s->box = m->slot[p->value[n->out[0]].slot].box;
     }
+    deepen_rings(m, plan, p);
 }
 
 /* ---------------------------------------------------------------------------------------------------- tiles */
