@@ -97,6 +97,24 @@ expect_error 'as many samples as targets' 2 "'y.npy' has 40 samples, 'vx.npy' ha
 expect_error 'does not fit with validation' 3 'does not fit with validation|does not fit' $train $validate --memory 5M
 
 # ------------------------------------------------------------------------------------------------- fewer bits
+# Near the floor of a dense layer behind a pooled convolution the update runs in bands of rows, over what was read, while the next ones are read and the last
+# ones written: the same weights as in one piece.
+band="$PLIMSOLL train $here/../models/small.json --data bx.npy --target by.npy --loss mse --optimizer adam --batch 8 --steps 3 --no-shuffle --no-machine --spill . --quiet"
+"$PYTHON" - <<'PYTHON' || exit 99
+import numpy as np
+r = np.random.default_rng(5)
+np.save("bx.npy", r.random((24, 128, 128, 3), dtype=np.float32))
+np.save("by.npy", np.eye(10, dtype=np.float32)[r.integers(0, 10, 24)])
+PYTHON
+# shellcheck disable=SC2086
+tight=$(near_floor $band) || exit 99
+for above in 0 1 3; do
+    memory=$((tight + above * 1048576))
+    verdict "bands of a dense layer, $above MiB above the smallest budget: the weights of one piece" sh -c "
+        $band --memory 1G -o whole.safetensors --seed 9 && $band --memory $memory -o bands.safetensors --seed 9 &&
+        $PYTHON $here/../lib/train_check.py same whole.safetensors bands.safetensors 1e-5"
+done
+
 # Only what the forward pass leaves for the backward pass is kept in 16 bits, never a gradient: those below the smallest f16, 6e-8, survive.
 many="$PLIMSOLL train net.json --data xm.npy --target ym.npy --loss sparse-ce --batch 512 --steps 1 --no-shuffle --optimizer sgd --lr 100000 --weights small.safetensors"
 $many -o wide.safetensors --quiet

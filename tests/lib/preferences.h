@@ -14,6 +14,17 @@ static inline double prefer_by_loops(void *ctx, const plim__pass *p, double seco
 
 static const plim__preference prefer_one_piece = {.score = prefer_by_loops};
 
+/* As many loops as can be, each with few trips. */
+static inline double prefer_by_many_loops(void *ctx, const plim__pass *p, double seconds)
+{
+    (void)ctx;
+    double trips = 1;
+    for (uint32_t l = 0; l < p->n_cut; l++) trips *= (double)plim__loop_trips(&p->loop[l]);
+    return -(double)p->n_cut + trips * 1e-6 + seconds * 1e-12;
+}
+
+static const plim__preference prefer_many_loops = {.score = prefer_by_many_loops};
+
 typedef struct prefer_chance {
     uint64_t seed;
     uint64_t most_tiles; /* of a pass: more only cost time */

@@ -486,12 +486,40 @@ static void ends_and_complete_passes(void **state)
     assert_true(refused > 0 && built > 0);
 }
 
+/* What a dimension is covered by, and for which tiles: one by one, by windows that touch, by several iterations on an element. */
+static void covering_steps(void **state)
+{
+    (void)state;
+    static const struct {
+        plim__index index;
+        int64_t n, dim, extent, steps;
+    } cases[] = {
+        {{.axis = 0, .stride = 1, .div = 1, .window = 1}, 12, 12, 12, 1},
+        {{.axis = 0, .stride = 1, .div = 1, .window = 1}, 8, 8, 12, 1},     /* of another extent than the loop, but the same parts */
+        {{.axis = 0, .stride = 2, .div = 1, .window = 2}, 6, 12, 12, 2},    /* windows that touch */
+        {{.axis = 0, .stride = 3, .div = 1, .window = 3}, 4, 12, 12, 3},
+        {{.axis = 0, .stride = 1, .div = 4, .window = 1}, 12, 3, 12, 4},    /* four iterations on one element */
+        {{.axis = 0, .stride = 2, .div = 1, .window = 2}, 6, 12, 18, 3},    /* parts of 3 and of 3/2 steps */
+        {{.axis = 0, .stride = 2, .div = 1, .window = 3}, 6, 12, 12, 0},    /* windows that overlap */
+        {{.axis = 0, .stride = 2, .div = 1, .window = 1}, 6, 12, 12, 0},    /* gaps */
+        {{.axis = 0, .stride = 1, .offset = 1, .div = 1, .window = 1}, 12, 12, 12, 0},
+        {{.axis = 0, .stride = 2, .div = 1, .window = 2}, 5, 12, 10, 0},    /* the dimension is longer */
+        {{.axis = -1, .window = 1}, 12, 1, 12, 0},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++)
+        assert_int_equal(plim__covering_steps(&cases[i].index, cases[i].n, cases[i].dim, cases[i].extent), cases[i].steps);
+    assert_int_equal(plim__common_multiple(4, 6, 100), 12);
+    assert_int_equal(plim__common_multiple(4, 6, 11), 0);
+    assert_int_equal(plim__common_multiple(0, 6, 100), 0);
+    assert_int_equal(plim__common_multiple(INT64_MAX, INT64_MAX - 1, INT64_MAX), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_cut),
         cmocka_unit_test(pass_after_pass),
-        cmocka_unit_test(ends_and_complete_passes),
+        cmocka_unit_test(covering_steps), cmocka_unit_test(ends_and_complete_passes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,13 +4,15 @@
 
 #include "plan/search.h"
 #include "plan/transfers.h"
+#include "preferences.h"
 #include "random_graph.h"
 
-#define PROGRAMS 40
+#define PROGRAMS 600
 #define ARENAS   8
 
 typedef struct seen {
     uint32_t reads, rings, waits, early, late; /* early, late: not at their own step */
+    uint32_t ahead, beside, written;           /* while inner loops turn: for the next trip, behind them, and writes */
 } seen;
 
 static bool share(const plim__slot *a, const plim__slot *b)
@@ -67,6 +69,39 @@ static void check_wait(const plim_plan *plan, const plim__pass *p, const plim__t
     x->late += t->at > t->step;
 }
 
+/* A read that goes on while the loops inside its depth turn: behind them, in memory that nobody else has as long as they do; or in front of them, for the next
+ * trip, into another copy of a slot that lives as long as the pass. */
+static void check_early(const plim_plan *plan, const plim__pass *p, const plim__transfer *t, uint32_t depth, seen *x)
+{
+    const plim__pvalue *v = &p->value[t->value];
+    const plim__slot *slot = &plan->slot[v->slot];
+    const plim__step *step = &p->step[t->step];
+    assert_int_equal(step->kind, PLIM__STEP_READ);
+    assert_int_equal(step->index, t->value);
+    assert_int_equal(step->depth, depth);
+    assert_true(depth < p->n_cut && !v->flat && !v->streamed);
+    for (uint32_t k = 0; k < p->n_steps; k++) {
+        const bool inside = p->step[k].depth > depth;
+        if (v->ahead || v->beside || inside) assert_alone(plan, p, v->slot, k, k + 1);
+        assert_true(!inside || v->ahead == (k > t->step)); /* in front of these loops, or behind them */
+    }
+    assert_int_equal(slot->copies, v->ahead ? 2 : 1);
+    assert_true(!v->ahead || depth > 0);
+    x->ahead += v->ahead;
+    x->beside += !v->ahead;
+}
+
+/* Nobody waits for what is written while the loops of the next trip turn, but who fills its memory again: it has that all the time. */
+static void check_beside(const plim_plan *plan, const plim__pass *p, uint32_t t, seen *x)
+{
+    const plim__pvalue *v = &p->value[p->step[t].index];
+    if (p->step[t].kind != PLIM__STEP_WRITE || !v->beside) return;
+    assert_true(p->step[t].post && p->step[t].depth > 0 && p->step[t].depth < p->n_cut);
+    assert_true(plan->slot[v->slot].first <= p->time0 && plan->slot[v->slot].last + 1 >= p->time0 + p->n_steps);
+    for (uint32_t k = 0; k < p->n_steps; k++) assert_false(p->step[k].kind == PLIM__STEP_WAIT && p->step[k].index == p->step[t].index);
+    x->written++;
+}
+
 static void check_pass(const plim_plan *plan, const plim__pass *p, seen *x)
 {
     plim__transfers all;
@@ -76,7 +111,10 @@ static void check_pass(const plim_plan *plan, const plim__pass *p, seen *x)
         reads += p->step[t].kind == PLIM__STEP_READ;
         waits += p->step[t].kind == PLIM__STEP_WAIT;
     }
-    assert_int_equal(all.n_reads + all.n_rings, reads);
+    assert_int_equal(all.n_reads + all.n_rings + all.early0[PLIM__MAX_LOOPS], reads);
+    for (uint32_t d = 0; d < PLIM__MAX_LOOPS; d++)
+        for (uint32_t i = all.early0[d]; i < all.early0[d + 1]; i++) check_early(plan, p, &all.early[i], d, x);
+    for (uint32_t t = 0; t < p->n_steps; t++) check_beside(plan, p, t, x);
     assert_int_equal(all.n_waits, waits);
     assert_true(all.ahead >= 1 && (all.ahead > 1) == (all.n_rings > 0));
     for (uint32_t i = 0; i < all.n_reads; i++) check_read(plan, p, &all.read[i], x);
@@ -113,6 +151,7 @@ static void transfers_meet_nobody(void **state)
         bool fits = true;
         random_graph_begin(&r, program(i));
         r.plan->thorough = i % 4 == 3;
+        r.plan->prefer = i % 2 ? &prefer_many_loops : NULL;
         plim__plan_hold(r.plan, 0);
         assert_int_equal(plim__search_new(&s, r.plan, &err), PLIM_OK);
         uint64_t arena = UINT64_MAX / 4;
@@ -124,7 +163,8 @@ static void transfers_meet_nobody(void **state)
         plim__search_free(&s);
         random_graph_end(&r);
     }
-    assert_true(x.reads > 0 && x.rings > 0 && x.early > 0);
+    print_message("%u reads, %u rings, %u early; beside loops: %u for the next trip, %u behind them, %u written\n", x.reads, x.rings, x.early, x.ahead, x.beside, x.written);
+    assert_true(x.reads > 0 && x.rings > 0 && x.early > 0 && x.ahead > 0 && x.beside > 0 && x.written > 0);
 }
 
 int main(void)
