@@ -11,7 +11,7 @@
 
 #define KEPT_STEP 1.1892 /* between limits for what is kept: four to the octave */
 #define PASSES_STEP 1.1892 /* between arenas that are searched pass by pass: four to the octave, of which every other one */
-#define SLOW_PASSES 2.0    /* times the fastest: the others, too, where the plans that are known take longer */
+#define SLOW_PASSES 2.0    /* times the fastest: the others, too, where the plans that are known take longer, until half of what may be measured has been */
 #define MANY_NODES 512   /* programs with more are not searched pass by pass for every arena */
 #define LEAST_MEASURED 32 /* times the nodes of the program: a search pass by pass that may measure less is not begun */
 #define MOST_MEASURED 3e6  /* nodes of candidates, of which a second has about a million, in all searches pass by pass for one plan */
@@ -547,12 +547,14 @@ static plim_status search_once(plim__portfolio *f, recipe *r, const attempt *a, 
 
 /* In every way, first with passes that do all they can, then with some that end early, until something is found that is not slow; what is found last, once
  * more where its later passes have taken longer than the first had reckoned with. Each has to be faster than what was found before.
- * @param r  what is looked for; set to what was found last */
-static plim_status search_all_ways(plim__portfolio *f, recipe *r, double bound)
+ * @param r  what is looked for; set to what was found last. @param fits  there is a plan that does: to look further has to be worth it */
+static plim_status search_all_ways(plim__portfolio *f, recipe *r, bool fits, double bound)
 {
     attempt last = {.doubt = 1};
     const int first = f->hasty ? 2 * (WAYS - 1) : 0; /* what needs least, where any plan will do */
-    for (int k = first; k < 2 * WAYS && (r->least == UINT64_MAX || (is_worth_again(f, r) && bound > SLOW_PASSES * f->fastest)); k++) {
+    for (int k = first; k < 2 * WAYS; k++) {
+        const bool any = fits || r->least != UINT64_MAX;
+        if (any && (!is_worth_again(f, r) || bound <= SLOW_PASSES * f->fastest)) break;
         const attempt a = {.way = k / 2, .groups = k % 2, .doubt = 1, .bound = bound};
         double doubt = 1;
         PLIM_TRY(search_once(f, r, &a, &doubt, &bound));
@@ -578,7 +580,7 @@ static plim_status add_passes(plim__portfolio *f, uint64_t limit)
     if (fastest && effort < LEAST_MEASURED * f->plan->graph->n_nodes) return PLIM_OK; /* too little is at stake */
     const uint64_t before = f->s.measured;
     f->s.most_measured = before + (uint64_t)effort;
-    PLIM_TRY(search_all_ways(f, &r, bound));
+    PLIM_TRY(search_all_ways(f, &r, fastest != NULL, bound));
     f->s.most_measured = UINT64_MAX;
     return r.least == UINT64_MAX ? add_recipe(f, r) : PLIM_OK; /* it is known that there is none */
 }
@@ -607,7 +609,7 @@ static plim_status search_arena(plim__portfolio *f, int k, bool *found)
     if (k % 2 != 0) {
         recipe *fastest;
         PLIM_TRY(find_fastest(f, arena_of(k), ROUGH, &fastest));
-        *found = fastest && fastest->seconds <= SLOW_PASSES * f->fastest;
+        *found = fastest && (fastest->seconds <= SLOW_PASSES * f->fastest || f->effort < MOST_MEASURED / 2); /* what is left is for larger ones, too */
         if (*found) return PLIM_OK;
     }
     for (uint32_t i = 0; i < f->n_levels && i < 2; i++) {
