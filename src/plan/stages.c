@@ -406,7 +406,7 @@ static void add_reads(maker *b, uint32_t stage)
             for (int k = 0; k < 2; k++) add_waits(b, s->depth, s->post);
     for (uint32_t v = b->first_read[stage]; v != PLIM__NONE; v = b->next_read[v]) {
         add_step(b->p, PLIM__STEP_READ, v, s->depth, s->post);
-        b->p->value[v].beside = s->post && goes_beside(b->p, &b->p->value[v], s->depth, b->plan->read_copies);
+        *(s->post ? &b->p->value[v].beside : &b->p->value[v].ahead) = goes_beside(b->p, &b->p->value[v], s->depth, b->plan->read_copies);
     }
 }
 
