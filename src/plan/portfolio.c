@@ -29,6 +29,7 @@
 #define NEARLY 16 /* one part in so many more than an arena: what needs no more than that is compared with what is searched for inside it */
 #define DOUBTFUL 1.1 /* times what later passes would take at the least: they are searched for again where they take longer */
 #define PARTS 5 /* of what may be held: all but a half of it, but a quarter, and so on */
+#define LARGEST 3 /* all but the largest, the two largest, the four largest: a few large weights are read in parts while all others stay */
 #define SMALL_FILES (1u << 20) /* bytes of files that are cheaper to keep in memory than to read in every trip */
 #define CUT_IO 2 /* level of the engine's buffers for passes with loops that keep inside a limit */
 #define ORDER_STATES 50000 /* sets of tasks that the exact search for an order may look at: about 25 ms */
@@ -81,13 +82,14 @@ typedef struct template {
 typedef struct level {
     uint64_t most;     /* bytes of inputs that may be held and are, at most */
     uint64_t held;     /* of all that are */
+    bool by_pass;      /* plans pass by pass are looked for with that: with nothing held, with all, and with all but the largest */
     template uncut;
 } level;
 
 struct plim__portfolio {
     plim__search s;
     plim_plan *plan;
-    level level[2 + PARTS]; /* what must be held; where that is not all of it, all that may be, and parts of that */
+    level level[2 + PARTS + LARGEST]; /* what must be held; where that is not all of it, all that may be, and parts of that */
     uint32_t n_levels;
     level *at;         /* the one that recipes are made at now */
     template cut;      /* the one with loops that was opened last */
@@ -603,7 +605,22 @@ static bool has_passes(const plim__portfolio *f, uint64_t most)
     return false;
 }
 
-/* With nothing held, and with all that may be. @param found  set to whether there is a plan for that arena, or little more */
+/* The level to search for passes at behind level `before`, inside so many bytes, or PLIM__NONE. Where nothing is written back, what holds most comes first: it
+ * reads least, so that no other need be looked at where there is a plan. */
+static uint32_t next_level(const plim__portfolio *f, uint32_t before, uint64_t arena)
+{
+    const bool states = f->plan->graph->n_states > 0;
+    uint32_t next = PLIM__NONE;
+    for (uint32_t i = 0; i < f->n_levels; i++) {
+        const level *x = &f->level[i];
+        if (!x->by_pass || x->held >= arena) continue;
+        if (states ? before != UINT32_MAX && i <= before : before != UINT32_MAX && x->held >= f->level[before].held) continue;
+        if (next == PLIM__NONE || (!states && x->held > f->level[next].held)) next = i;
+    }
+    return next;
+}
+
+/* With nothing held, with all that may be, and with most of it. @param found  set to whether there is a plan for that arena, or little more */
 static plim_status search_arena(plim__portfolio *f, int k, bool *found)
 {
     if (k % 2 != 0) {
@@ -612,11 +629,12 @@ static plim_status search_arena(plim__portfolio *f, int k, bool *found)
         *found = fastest && (fastest->seconds <= SLOW_PASSES * f->fastest || f->effort < MOST_MEASURED / 2); /* what is left is for larger ones, too */
         if (*found) return PLIM_OK;
     }
-    for (uint32_t i = 0; i < f->n_levels && i < 2; i++) {
+    bool done = false;
+    for (uint32_t below = UINT32_MAX, i; !done && (i = next_level(f, below, arena_of(k))) != PLIM__NONE; below = i) {
         go_to(f, i);
         PLIM_TRY(add_passes(f, arena_of(k)));
         const recipe *r = was_searched(f, arena_of(k));
-        if (r && r->least <= arena_of(k) && !f->hasty && !is_worth_again(f, r)) break;
+        done = r && r->least <= arena_of(k) && !f->hasty && (!is_worth_again(f, r) || f->plan->graph->n_states == 0);
     }
     *found = has_passes(f, arena_of(k + 1));
     return PLIM_OK;
@@ -818,17 +836,28 @@ plim_status plim__portfolio_plan(plim__portfolio *f, uint64_t most, bool *fits, 
     return make_fastest(f, fits);
 }
 
+static void add_level(plim__portfolio *f, uint64_t most, bool by_pass)
+{
+    const uint64_t held = plim__plan_hold(f->plan, most);
+    for (uint32_t i = 0; i < f->n_levels; i++) {
+        if (f->level[i].held != held) continue;
+        f->level[i].by_pass |= by_pass;
+        return;
+    }
+    PLIM_ASSERT(f->n_levels < sizeof f->level / sizeof *f->level);
+    f->level[f->n_levels++] = (level){.most = most, .held = held, .by_pass = by_pass};
+}
+
 /* Of programs with states only a half: what is not held of a state has to be written, too, and such programs take long to plan. */
 static void find_levels(plim__portfolio *f)
 {
-    const uint64_t must = plim__plan_hold(f->plan, 0), all = plim__plan_hold(f->plan, UINT64_MAX);
-    f->level[f->n_levels++] = (level){.most = 0, .held = must};
-    if (!f->plan->thorough || all == must) return;
-    f->level[f->n_levels++] = (level){.most = UINT64_MAX, .held = all};
-    for (uint32_t i = 0; i < (f->plan->graph->n_states == 0 ? PARTS : 1); i++) {
-        const uint64_t may = all - must, most = may - (may >> (i + 1)), held = plim__plan_hold(f->plan, most);
-        if (held > f->level[f->n_levels - 1].held || f->n_levels == 2) f->level[f->n_levels++] = (level){.most = most, .held = held};
-    }
+    const uint64_t must = plim__plan_hold(f->plan, 0), may = plim__plan_hold(f->plan, UINT64_MAX) - must;
+    const bool states = f->plan->graph->n_states > 0;
+    add_level(f, 0, true);
+    if (!f->plan->thorough || may == 0) return;
+    add_level(f, UINT64_MAX, true);
+    for (uint32_t i = 0; i < (states ? 1 : PARTS); i++) add_level(f, may - (may >> (i + 1)), false);
+    for (uint32_t i = 0; i < (states ? 0 : LARGEST); i++) add_level(f, may - plim__plan_largest_held(f->plan, 1u << i), true);
 }
 
 plim_status plim__portfolio_new(plim__portfolio **out, plim_plan *plan, plim_error *err)

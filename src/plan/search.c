@@ -794,6 +794,17 @@ uint64_t plim__plan_hold(plim_plan *plan, uint64_t most)
     return must + may;
 }
 
+uint64_t plim__plan_largest_held(plim_plan *plan, uint32_t n)
+{
+    uint64_t bytes = 0;
+    uint32_t k = 0;
+    for (uint32_t v = 0; v < plan->graph->n_values; v++)
+        if (may_hold(plan, v) > 0) plan->held_size[k++] = (plim__held_size){may_hold(plan, v), v};
+    qsort(plan->held_size, k, sizeof *plan->held_size, smaller_input);
+    for (uint32_t i = 0; i < n && i < k; i++) bytes += plan->held_size[k - 1 - i].bytes;
+    return bytes;
+}
+
 void plim__plan_clear(plim_plan *plan)
 {
     for (uint32_t i = 0; i < plan->n_passes; i++) plim__pass_free(&plan->alloc, &plan->pass[i]);

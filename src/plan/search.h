@@ -91,6 +91,8 @@ plim_status plim__search_uncut(plim__search *s, plim__pass *out);
 /** From the next plim__plan_clear on, inputs that have to stay in memory are held in the arena, and as many of those that may as take no more than `most`
  *  bytes. @return bytes of all that are held */
 uint64_t plim__plan_hold(plim_plan *plan, uint64_t most);
+/** Bytes of the n largest inputs that may be held and need not be. */
+uint64_t plim__plan_largest_held(plim_plan *plan, uint32_t n);
 /** Forgets passes, slots, spill files; homes are again those of the inputs. */
 void plim__plan_clear(plim_plan *plan);
 /** Sets the I/O engine's configuration: level 0 is comfortable, 2 the smallest. */
