@@ -549,14 +549,15 @@ static plim_status search_once(plim__portfolio *f, recipe *r, const attempt *a, 
 
 /* In every way, first with passes that do all they can, then with some that end early, until something is found that is not slow; what is found last, once
  * more where its later passes have taken longer than the first had reckoned with. Each has to be faster than what was found before.
- * @param r  what is looked for; set to what was found last. @param fits  there is a plan that does: to look further has to be worth it */
+ * @param r  what is looked for; set to what was found last. @param fits  there is a plan inside that arena: to look for another one has to be worth it */
 static plim_status search_all_ways(plim__portfolio *f, recipe *r, bool fits, double bound)
 {
     attempt last = {.doubt = 1};
     const int first = f->hasty ? 2 * (WAYS - 1) : 0; /* what needs least, where any plan will do */
     for (int k = first; k < 2 * WAYS; k++) {
-        const bool any = fits || r->least != UINT64_MAX;
-        if (any && (!is_worth_again(f, r) || bound <= SLOW_PASSES * f->fastest)) break;
+        const bool found = r->least != UINT64_MAX;
+        if ((found || fits) && !is_worth_again(f, r)) break;
+        if (found && bound <= SLOW_PASSES * f->fastest) break;
         const attempt a = {.way = k / 2, .groups = k % 2, .doubt = 1, .bound = bound};
         double doubt = 1;
         PLIM_TRY(search_once(f, r, &a, &doubt, &bound));
