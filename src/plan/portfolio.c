@@ -718,17 +718,21 @@ static plim_status add_passes_inside(plim__portfolio *f, uint64_t most)
 /* ---------------------------------------------------------------------------------------------------- the whole */
 
 /* The smallest plan. Recipes of which less is known than what they need may turn out to need more, so the next ones are looked at, too: until none can
- * need less by more than FLOOR_GAIN, and after FLOOR_TRIES only those that were. */
+ * need less by more than FLOOR_GAIN, and after FLOOR_TRIES only those that were, if there is a plan among them. */
 static plim_status find_floor(plim__portfolio *f)
 {
-    for (uint32_t tried = 0;; tried++) {
+    for (uint32_t tried = 0, most = FLOOR_TRIES;; tried++) {
         recipe *best = NULL, *made = NULL;
         for (recipe *r = f->recipe; r < f->recipe + f->n_recipes; r++) {
             if (r->least == UINT64_MAX || r->seconds > f->slowest) continue;
-            if ((r->known > GUESSED || tried < FLOOR_TRIES) && (!best || r->least < best->least)) best = r;
+            if ((r->known > GUESSED || tried < most) && (!best || r->least < best->least)) best = r;
             if (r->known == MADE && (!made || r->least < made->least)) made = r;
         }
-        if (!best) return PLIM_OK;
+        if (!best && most == UINT32_MAX) return PLIM_OK;
+        if (!best) {
+            most = UINT32_MAX;
+            continue;
+        }
         if (made && best->least > made->least - made->least / FLOOR_GAIN) best = made;
         if (best->known < MADE) PLIM_TRY(look_closer(f, best));
         else PLIM_TRY(verify_recipe(f, best));
