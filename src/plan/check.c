@@ -269,7 +269,7 @@ static plim_status check_updates(const plim_plan *plan, const plim__pass *p, con
  * the next part, which only a later trip overwrites. */
 static bool is_of_the_part(const plim__region *need, const plim__region *written)
 {
-    PLIM_ASSERT(need->rank == written->rank);
+    if (need->rank != written->rank) return false;
     for (uint32_t d = 0; d < need->rank; d++) {
         const plim__range n = need->dim[d], w = written->dim[d];
         const bool next = plim__range_len(w) == 0 && n.lo == w.lo && n.hi == w.lo + 1;
