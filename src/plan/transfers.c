@@ -59,41 +59,26 @@ static double step_seconds(const plim__measure *m, const plim_plan *plan, const 
     return s->kind == PLIM__STEP_STAGE ? plim__stage_seconds(m, plan, p, &p->stage[s->index]) : 0;
 }
 
-/* What is alive while the loops deeper than each depth turn, at the most. */
-typedef struct turning {
-    span steps;
-    uint64_t live;
-} turning;
-
-static void find_turning(const plim__measure *m, const plim__pass *p, turning *inside)
-{
-    for (uint32_t d = 0; d < p->n_cut; d++) {
-        inside[d] = (turning){.steps = steps_inside(p, d)};
-        for (uint32_t t = inside[d].steps.begin; t < inside[d].steps.end; t++)
-            if (m->live[t] > inside[d].live) inside[d].live = m->live[t];
-    }
-}
-
-/* Lets READ step t, whose slot lives from the beginning of its group on, begin while the loops inside turn, if there is room as long as they do. What this trip
- * itself has put into a spill file is not there before. */
-static void advance_over_loops(plim__measure *m, const plim__pass *p, uint32_t t, turning *inside)
+/* Lets READ step t, whose slot lives from the beginning of its group on, begin while the loops inside turn, if there is
+ * room as long as they do. What this trip itself has put into a spill file is not there before.
+ * @param inside  the steps of these loops */
+static void advance_over_loops(plim__measure *m, const plim__pass *p, uint32_t t, span inside)
 {
     const plim__step *step = &p->step[t];
     const plim__pvalue *v = &p->value[step->index];
     plim__slot *s = &m->slot[v->slot];
-    if (!step->post || v->flat || v->streamed || step->depth >= p->n_cut) return;
-    turning *x = &inside[step->depth];
-    if (x->steps.end == 0 || s->first != x->steps.end || x->live + s->bytes > m->peak) return;
-    s->first = x->steps.begin;
-    for (uint32_t i = x->steps.begin; i < x->steps.end; i++) m->live[i] += s->bytes;
-    for (uint32_t d = 0; d < p->n_cut; d++) /* the loops inside are inside of every loop around */
-        if (d <= step->depth) inside[d].live = inside[d].live > x->live + s->bytes ? inside[d].live : x->live + s->bytes;
+    if (!step->post || v->flat || v->streamed || inside.end == 0 || s->first != inside.end) return;
+    if (m->peak_step >= inside.begin && m->peak_step < inside.end) return; /* there is no room where the peak is */
+    for (uint32_t i = inside.begin; i < inside.end; i++)
+        if (m->live[i] + s->bytes > m->peak) return;
+    for (uint32_t i = inside.begin; i < inside.end; i++) m->live[i] += s->bytes;
+    s->first = inside.begin;
 }
 
 void plim__transfers_advance(plim__measure *m, const plim_plan *plan, const plim__pass *p)
 {
-    turning inside[PLIM__MAX_LOOPS];
-    find_turning(m, p, inside);
+    span inside[PLIM__MAX_LOOPS + 1]; /* the loops deeper than the index */
+    for (uint32_t d = 0; d <= p->n_cut; d++) inside[d] = steps_inside(p, d);
     for (uint32_t t = 0; t < p->n_steps; t++) {
         if (p->step[t].kind != PLIM__STEP_READ) continue;
         plim__slot *s = &m->slot[p->value[p->step[t].index].slot];
@@ -106,7 +91,7 @@ void plim__transfers_advance(plim__measure *m, const plim_plan *plan, const plim
             m->live[s->first - 1] += bytes;
             left -= step_seconds(m, plan, p, &p->step[s->first - 1]);
         }
-        if (left > 0) advance_over_loops(m, p, t, inside);
+        if (left > 0) advance_over_loops(m, p, t, inside[p->step[t].depth]);
     }
 }
 
